@@ -98,6 +98,47 @@ def test_elements_of_many_runs(
     assert_native_matches_reference(devices, OperatorCase("GATHER_ELEMENTS", tensors, {"axis": [axis]}))
 
 
+@pytest.mark.parametrize("data_type", ["INT8", "UINT16", "INT32", "INT64"])
+@pytest.mark.parametrize("index_type", ["INT32", "INT64"])
+@pytest.mark.parametrize("inner", [1, 2, 3, 4, 8, 16])
+@pytest.mark.parametrize("gap", [0, 1])
+def test_rows_of_short_slices(
+    devices: Devices, random_numbers: np.random.Generator, data_type: str, index_type: str, inner: int, gap: int
+) -> None:
+    """Of more indices than are looked up together; slices are one unit of a row, or elements."""
+    sizes, count = (130, 40, inner), 1030
+    taken = (sizes[0], count, inner)
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, data_type, sizes, (40 * (inner + gap) + gap, inner + gap, 1)),
+        "indices_tensor": packed(random_numbers.integers(-40, 40, count).astype(NUMPY_TYPES[index_type])),
+        "output_tensor": blank_tensor(data_type, taken, (count * (inner + gap), inner + gap, 1)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("GATHER", tensors, {"axis": [1]}))
+
+
+@pytest.mark.parametrize("count", [5, 15, 16, 200])
+@pytest.mark.parametrize(("input_order", "output_order"), [((0, 1), (1, 0)), ((1, 0), (0, 1)), ((1, 0), (1, 0))])
+def test_slices_apart(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    count: int,
+    input_order: tuple[int, int],
+    output_order: tuple[int, int],
+) -> None:
+    """Slices whose elements are neighbours in one tensor alone, or in none."""
+
+    def strides(sizes: tuple[int, int], order: tuple[int, int]) -> tuple[int, ...]:
+        return (sizes[1], 1) if order == (0, 1) else (1, sizes[0])
+
+    sizes, taken = (20, 300), (count, 300)
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, "INT32", sizes, strides(sizes, input_order)),
+        "indices_tensor": packed(random_numbers.integers(-20, 20, count)),
+        "output_tensor": blank_tensor("INT32", taken, strides(taken, output_order)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("GATHER", tensors, {"axis": [0]}))
+
+
 WRONG = [
     *[(number, data_type) for number in (50, -51, 2**31 - 1, -(2**31)) for data_type in ("INT32", "INT64")],
     *[(number, "INT64") for number in (2**32 + 3, 2**63 - 1, -(2**63))],
@@ -118,6 +159,20 @@ def test_indices_out_of_range(device: dmlcpu.Device, operator: str, wrong: int, 
     }
     with pytest.raises(IndexError, match=rf"^got index {wrong}, expected one from -50 to 49$"):
         run_native(device, operator, tensors, {"axis": [0]})
+
+
+@pytest.mark.parametrize(("wrong", "data_type"), WRONG)
+@pytest.mark.parametrize("place", [0, 1100])
+def test_indices_out_of_range_in_rows(device: dmlcpu.Device, wrong: int, data_type: str, place: int) -> None:
+    indices = np.zeros(1101, NUMPY_TYPES[data_type])
+    indices[place] = wrong
+    tensors = {
+        "input_tensor": packed(np.zeros((7, 50), np.float32)),
+        "indices_tensor": packed(indices),
+        "output_tensor": blank_tensor("FLOAT32", (7, 1101), None),
+    }
+    with pytest.raises(IndexError, match=rf"^got index {wrong}, expected one from -50 to 49$"):
+        run_native(device, "GATHER", tensors, {"axis": [1]})
 
 
 INPUT, INDICES, OUTPUT = ((4, 5), "UINT8"), ((3,), "INT64"), ((4, 3), "UINT8")

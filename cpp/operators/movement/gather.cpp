@@ -5,9 +5,12 @@
 // no smaller but along the axis: element i of the output is the input's at i, along the axis at what index i names.
 //
 // An index below 0 counts from the axis's end. One out of range throws std::out_of_range at a dispatch; nothing beyond
-// the input is read for it. Each is read once: the array may change under the hands of a dispatch.
+// the input is read for it. A task reads each once: the array may change under the hands of a dispatch.
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <stdexcept>
+#include <type_traits>
 
 #include "operators/attributes.h"
 #include "operators/element_width.h"
@@ -52,12 +55,38 @@ TensorLayout slice_of(TensorLayout layout, std::size_t axis) {
   return layout;
 }
 
+// Calls function with the width of a unit as a constant: 1, 2, 4, 8 or 16 bytes.
+template <class Function>
+void with_unit_of(std::size_t bytes, const Function& function) {
+  switch (bytes) {
+    case 1:
+      return function(std::integral_constant<std::size_t, 1>());
+    case 2:
+      return function(std::integral_constant<std::size_t, 2>());
+    case 4:
+      return function(std::integral_constant<std::size_t, 4>());
+    case 8:
+      return function(std::integral_constant<std::size_t, 8>());
+    default:
+      return function(std::integral_constant<std::size_t, 16>());
+  }
+}
+
+// Units at some places, in bytes from the input on, one after the other to the output. Elements need not be aligned to
+// a unit.
+template <std::size_t bytes>
+void copy_units(const std::uint8_t* input, const std::int64_t* places, std::size_t count, std::uint8_t* output,
+                std::int64_t output_step) noexcept {
+  for (std::size_t i = 0; i < count; ++i, output += output_step) std::memcpy(output, input + places[i], bytes);
+}
+
 class Gather final : public CompiledOperator {
  public:
   Gather(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
-        slice_(slice_runs()) {
+        slice_(slice_runs()),
+        unit_bytes_(unit_bytes()) {
     check_types(desc());
     const TensorLayout &indices = desc().tensor(kIndices), &output = desc().tensor(kOutput);
     if (indices.rank != 1 || indices.sizes[0] != output.sizes[axis_]) {
@@ -66,16 +95,54 @@ class Gather final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return "algorithm: " + std::to_string(desc().tensor(kIndices).sizes[0]) + " slices of " +
-           std::to_string(slice_.count()) + " runs of " + std::to_string(slice_.length()) + " elements";
+    return "algorithm: " + std::to_string(index_count()) + " slices of " + std::to_string(slice_.count()) +
+           " runs of " + std::to_string(slice_.length()) + " elements, " + (in_rows() ? "row by row" : "one by one");
   }
 
  protected:
   void run(const TensorPointers& tensors) const override {
+    const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices);
+    const AxisIndices chosen(tensors[kIndices], indices.type, input.sizes[axis_]);
+    if (!in_rows()) {
+      run_slices(tensors, chosen);
+    } else if (indices.type == DataType::int64) {
+      run_rows<std::int64_t>(tensors, chosen);
+    } else {
+      run_rows<std::int32_t>(tensors, chosen);
+    }
+    chosen.check();
+  }
+
+ private:
+  StridedRuns slice_runs() const {
+    const TensorLayout output = slice_of(desc().tensor(kOutput), axis_), input = slice_of(desc().tensor(kInput), axis_);
+    return StridedRuns(std::array{&output, &input});
+  }
+
+  std::size_t index_count() const { return as_size(desc().tensor(kIndices).sizes[0]); }
+
+  // Of a run, if that is one unit in both tensors, else of an element.
+  std::size_t unit_bytes() const {
+    const std::size_t bytes = element_size(desc().tensor(kOutput).type), run = slice_.length() * bytes;
+    const bool is_unit =
+        slice_.stride(0) == 1 && slice_.stride(1) == 1 && (run == 2 || run == 4 || run == 8 || run == 16);
+    return is_unit ? run : bytes;
+  }
+  std::size_t units_of_run() const { return slice_.length() * element_size(desc().tensor(kOutput).type) / unit_bytes_; }
+
+  // Whether all that is gathered of a row, one unit of each slice, is copied before the next row: a call for each run
+  // of each slice would take longer than what it copies. Of few indices rows are so short that long runs are quicker,
+  // and so are runs of neighbours that are no unit.
+  bool in_rows() const {
+    constexpr std::size_t kFewIndices = 16;
+    if (units_of_run() == 1) return index_count() > 1;
+    return (slice_.stride(0) != 1 || slice_.stride(1) != 1) && index_count() >= std::min(slice_.length(), kFewIndices);
+  }
+
+  void run_slices(const TensorPointers& tensors, const AxisIndices& chosen) const {
     const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices),
                        &output = desc().tensor(kOutput);
-    const AxisIndices chosen(tensors[kIndices], indices.type, input.sizes[axis_]);
-    const std::size_t count = as_size(indices.sizes[0]), elements = slice_.count() * slice_.length();
+    const std::size_t count = index_count(), elements = slice_.count() * slice_.length();
     const std::size_t slices = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
     parallel_for((count + slices - 1) / slices, target().num_threads, [&](std::size_t task, int) noexcept {
       for (std::size_t i = task * slices; i < std::min((task + 1) * slices, count); ++i) {
@@ -86,13 +153,51 @@ class Gather final : public CompiledOperator {
                    element(tensors[kOutput], output.type, index * output.strides[axis_]));
       }
     });
-    chosen.check();
   }
 
- private:
-  StridedRuns slice_runs() const {
-    const TensorLayout output = slice_of(desc().tensor(kOutput), axis_), input = slice_of(desc().tensor(kInput), axis_);
-    return StridedRuns(std::array{&output, &input});
+  // A task is the rows of some runs, and indices that are looked up once for all of them.
+  template <class Index>
+  void run_rows(const TensorPointers& tensors, const AxisIndices& chosen) const {
+    constexpr std::size_t kTogether = 1024;
+    const std::size_t together = std::min(index_count(), kTogether), runs = slice_.count();
+    const std::size_t pieces = (index_count() + together - 1) / together;
+    const std::size_t runs_of_task =
+        std::clamp<std::size_t>(StridedRuns::kElementsPerTask / together / units_of_run(), 1, runs);
+    const std::size_t run_tasks = (runs + runs_of_task - 1) / runs_of_task;
+    const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices);
+    const std::int64_t step = input.strides[axis_] * static_cast<std::int64_t>(element_size(input.type));
+    parallel_for(pieces * run_tasks, target().num_threads, [&](std::size_t task, int) noexcept {
+      const std::size_t begin = task / run_tasks * together, first_run = task % run_tasks * runs_of_task;
+      const std::size_t count = std::min(together, index_count() - begin);
+      const auto* given =
+          static_cast<const volatile Index*>(tensors[kIndices]) + static_cast<std::int64_t>(begin) * indices.strides[0];
+      std::int64_t places[kTogether];
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t index = given[static_cast<std::int64_t>(i) * indices.strides[0]];
+        places[i] = chosen.checked(index, input.sizes[axis_]) * step;
+      }
+      for (std::size_t run = first_run; run < std::min(first_run + runs_of_task, runs); ++run) {
+        copy_rows_of_run(tensors, run, begin, std::span(places).first(count));
+      }
+    });
+  }
+
+  // What some indices, from the one of number begin on, name in the rows of a run.
+  void copy_rows_of_run(const TensorPointers& tensors, std::size_t run, std::size_t begin,
+                        std::span<const std::int64_t> places) const noexcept {
+    const TensorLayout& output = desc().tensor(kOutput);
+    const auto bytes = static_cast<std::int64_t>(element_size(output.type));
+    const StridedRuns::Offsets offsets = slice_.offsets(run);
+    const auto* source = static_cast<const std::uint8_t*>(tensors[kInput]) + offsets[1] * bytes;
+    auto* target = static_cast<std::uint8_t*>(tensors[kOutput]) +
+                   (offsets[0] + static_cast<std::int64_t>(begin) * output.strides[axis_]) * bytes;
+    with_unit_of(unit_bytes_, [&](auto unit) {
+      for (std::size_t row = 0; row < units_of_run(); ++row) {
+        const std::int64_t place = static_cast<std::int64_t>(row) * bytes;
+        copy_units<unit()>(source + place * slice_.stride(1), places.data(), places.size(),
+                           target + place * slice_.stride(0), output.strides[axis_] * bytes);
+      }
+    });
   }
 
   void copy_slice(const void* input, void* output) const noexcept {
@@ -106,6 +211,7 @@ class Gather final : public CompiledOperator {
 
   std::size_t axis_;
   StridedRuns slice_;  // of the output, of the input
+  std::size_t unit_bytes_;
 };
 
 class GatherElements final : public CompiledOperator {
