@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "operators/element_rows.h"
 #include "operators/element_width.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
@@ -22,7 +23,9 @@ StridedCopy::StridedCopy(const TensorLayout& output, const TensorLayout& input, 
     : target_(target), element_bytes_(element_size(output.type)), runs_(std::array{&output, &input}) {
   if (input.type != output.type) throw std::invalid_argument("a copy is of its input's data type");
   choose_method();
-  cut_into_tasks(as_size(output.element_count()));
+  find_repeats();
+  choose_rows();
+  cut_into_tasks(as_size(output.element_count()) / repeats_);
 }
 
 void StridedCopy::choose_method() {
@@ -46,6 +49,33 @@ void StridedCopy::choose_method() {
   }
 }
 
+// Of a dense slice that several threads need not share.
+void StridedCopy::find_repeats() {
+  const std::size_t outermost = runs_.rank() - 1;
+  std::size_t elements = 1;
+  for (std::size_t axis = 0; axis < runs_.rank(); ++axis) {
+    if (runs_.stride(kOutput, axis) != static_cast<std::int64_t>(elements)) return;
+    if (axis < outermost) elements *= as_size(runs_.size(axis));
+  }
+  if (outermost == 0 || runs_.stride(kInput, outermost) != 0 || elements > StridedRuns::kElementsPerTask) return;
+  repeats_ = as_size(runs_.size(outermost));
+}
+
+// Where a block's rows may be along any axis: along the next outer one, or if that is short along one by which blocks
+// are fewer, but not so long that its lines leave a level-1 cache until the next block writes to them again.
+void StridedCopy::choose_rows() {
+  const std::size_t outermost = runs_.rank() - 1;
+  if (repeats_ > 1 && row_axis_ == outermost) row_axis_ = runs_.rank();
+  if (method_ != Method::runs && method_ != Method::fill) return;
+  constexpr std::int64_t kFew = 8, kMost = 128;
+  if (row_axis_ >= outermost || runs_.size(row_axis_) >= kFew) return;
+  for (std::size_t axis = row_axis_ + 1; axis < (repeats_ > 1 ? outermost : runs_.rank()); ++axis) {
+    if (runs_.size(axis) < kFew || runs_.size(axis) > kMost) continue;
+    row_axis_ = axis;
+    return;
+  }
+}
+
 // Enough elements to a task that waking a worker pays; for one thread all of them, so that the largest runs are one
 // copy.
 void StridedCopy::cut_into_tasks(std::size_t elements) {
@@ -56,21 +86,34 @@ void StridedCopy::cut_into_tasks(std::size_t elements) {
   columns_ = {runs_.length(), std::min(runs_.length(), wanted)};
   // Whole cache lines of a transposed input.
   rows_ = {rows, std::clamp<std::size_t>(round_up(wanted / columns_.piece, kCacheLine), 1, rows)};
-  const std::size_t outer = runs_.count() / rows;
+  const std::size_t outer = runs_.count() / rows / repeats_;
   outer_ = {outer, std::clamp<std::size_t>(wanted / (columns_.piece * rows_.piece), 1, outer)};
 }
 
-// Of the first element of a block: the axes that are neither its rows nor its columns, in elements.
-StridedRuns::Offsets StridedCopy::outer_offsets(std::size_t index) const {
-  StridedRuns::Offsets offsets{};
+// The block of a number among those of an outer place, whose axes are neither rows nor columns.
+StridedCopy::OuterPlace StridedCopy::outer_place(std::size_t index) const {
+  OuterPlace place{};
   for (std::size_t axis = 1; axis < runs_.rank(); ++axis) {
     if (axis == row_axis_) continue;
     const auto size = as_size(runs_.size(axis));
-    const auto place = static_cast<std::int64_t>(index % size);
+    place.indices[axis] = static_cast<std::int64_t>(index % size);
     index /= size;
-    for (const std::size_t operand : {kOutput, kInput}) offsets[operand] += place * runs_.stride(operand, axis);
+    for (const std::size_t operand : {kOutput, kInput}) {
+      place.offsets[operand] += place.indices[axis] * runs_.stride(operand, axis);
+    }
   }
-  return offsets;
+  return place;
+}
+
+// Divisions for each block would take longer than a short one.
+void StridedCopy::advance(OuterPlace& place) const {
+  for (std::size_t axis = 1; axis < runs_.rank(); ++axis) {
+    if (axis == row_axis_) continue;
+    const std::int64_t step = ++place.indices[axis] < runs_.size(axis) ? 1 : 1 - runs_.size(axis);
+    for (const std::size_t operand : {kOutput, kInput}) place.offsets[operand] += step * runs_.stride(operand, axis);
+    if (step == 1) return;
+    place.indices[axis] = 0;
+  }
 }
 
 void StridedCopy::run(const void* input, void* output) const {
@@ -80,18 +123,38 @@ void StridedCopy::run(const void* input, void* output) const {
         const std::size_t column = task % columns_.count() * columns_.piece;
         const std::size_t row = task / columns_.count() % rows_.count() * rows_.piece;
         const std::size_t first = task / columns_.count() / rows_.count() * outer_.piece;
+        OuterPlace place = outer_place(first);
         for (std::size_t index = first; index < std::min(first + outer_.piece, outer_.size); ++index) {
-          const StridedRuns::Offsets offsets = outer_offsets(index);
           const auto byte = [&](std::size_t operand) {
-            const std::int64_t element = offsets[operand] + static_cast<std::int64_t>(row) * row_stride(operand) +
+            const std::int64_t element = place.offsets[operand] + static_cast<std::int64_t>(row) * row_stride(operand) +
                                          static_cast<std::int64_t>(column) * runs_.stride(operand);
             return element * static_cast<std::int64_t>(element_bytes_);
           };
           copy_block({static_cast<const std::uint8_t*>(input) + byte(kInput),
                       static_cast<std::uint8_t*>(output) + byte(kOutput), std::min(rows_.piece, rows_.size - row),
                       std::min(columns_.piece, columns_.size - column)});
+          advance(place);
         }
       });
+  if (repeats_ > 1) repeat(static_cast<std::uint8_t*>(output));
+}
+
+// What has been copied is copied again, more and more of it, as long as that stays in a level-1 cache.
+void StridedCopy::repeat(std::uint8_t* output) const {
+  const std::size_t elements = as_size(runs_.stride(kOutput, runs_.rank() - 1)), bytes = elements * element_bytes_;
+  const std::size_t together = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
+  constexpr std::size_t kNear = 16384;
+  const std::size_t most = std::max(kNear / bytes * bytes, bytes);
+  parallel_for((repeats_ - 1 + together - 1) / together, target_.num_threads, [&](std::size_t task, int) noexcept {
+    const std::size_t first = 1 + task * together;
+    std::uint8_t* target = output + first * bytes;
+    const std::size_t total = std::min(together, repeats_ - first) * bytes;
+    std::memcpy(target, output, bytes);
+    for (std::size_t done = bytes, count = bytes; done < total; done += count) {
+      count = std::min({done, most, total - done});
+      std::memcpy(target + done, target, count);
+    }
+  });
 }
 
 void StridedCopy::copy_block(const Block& block) const {
@@ -112,6 +175,10 @@ void StridedCopy::copy_tiles(const Block& block) const {
   const std::int64_t input_row = block.rows == 1 ? 0 : runs_.stride(kInput, row_axis_);
   const std::int64_t output_row = block.rows == 1 ? 0 : runs_.stride(kOutput, row_axis_);
   const auto rows = static_cast<std::int64_t>(block.rows), columns = static_cast<std::int64_t>(block.columns);
+  if (input_row == 0 && output_row == columns && output_step == 1 && rows > 1) {
+    repeat_row(input, input_step, output, block.rows, block.columns);
+    return;
+  }
   switch (method_) {
     case Method::runs:
       for (std::int64_t row = 0; row < rows; ++row) {
@@ -142,7 +209,8 @@ std::string StridedCopy::describe() const {
   static constexpr std::array kNames = {"runs", "fill", "transposed", "elements"};
   const std::size_t tasks = outer_.count() * rows_.count() * columns_.count();
   return std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " + std::to_string(outer_.size) +
-         " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) + " elements\n" +
+         " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) + " elements" +
+         (repeats_ > 1 ? ", " + std::to_string(repeats_) + " times" : "") + "\n" +
          tasks_line(static_cast<std::int64_t>(tasks), target_.num_threads);
 }
 

@@ -8,6 +8,8 @@
 //                in the input
 //   transposed   another axis is contiguous in the input            {N, C, H, W} memory to {N, H, W, C} and back
 //   elements     all else                                           steps of two and more
+//
+// Where the outermost axis repeats a dense slice of the output, that is copied once from the input, then from itself.
 #pragma once
 
 #include <cstddef>
@@ -47,9 +49,19 @@ class StridedCopy {
     std::size_t rows, columns;
   };
 
+  // Of a block, along the axes that are neither its rows nor its columns.
+  struct OuterPlace {
+    Extents indices;
+    StridedRuns::Offsets offsets;  // of its first element
+  };
+
   void choose_method();
   void cut_into_tasks(std::size_t elements);
-  StridedRuns::Offsets outer_offsets(std::size_t index) const;
+  void find_repeats();
+  void choose_rows();
+  OuterPlace outer_place(std::size_t index) const;
+  void advance(OuterPlace& place) const;
+  void repeat(std::uint8_t* output) const;
   void copy_block(const Block& block) const;
   template <class Element>
   void copy_tiles(const Block& block) const;
@@ -58,7 +70,8 @@ class StridedCopy {
   std::size_t element_bytes_;
   StridedRuns runs_;
   Method method_ = Method::elements;
-  std::size_t row_axis_ = 1;  // with axis 0 it makes a block; rank() where there is no other axis
+  std::size_t row_axis_ = 1;  // with axis 0 it makes a block; rank() and more where there is no other axis
+  std::size_t repeats_ = 1;   // of the slice that is not along the outermost axis
   Cut columns_{}, rows_{}, outer_{};
 };
 

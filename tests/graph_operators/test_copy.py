@@ -96,6 +96,34 @@ def test_steps(devices: Devices, data_type: str, input_step: int, output_step: i
     assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
 
 
+@pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32", "INT64"])
+@pytest.mark.parametrize(
+    ("sizes", "repeated"),
+    [
+        ((30_000, 1, 1, 7), (0,)),
+        ((300, 40, 2, 9), (0, 2)),
+        ((3, 2, 30, 2, 14), (1, 3)),
+        ((40, 3, 2, 50), (2,)),
+        ((5, 2, 9, 3, 4), (0, 2, 3)),
+        ((3, 200, 2, 200), (0,)),
+        ((2, 260, 1, 260), (0,)),
+        ((700, 3, 40, 1), (0, 2)),
+        ((40, 50, 60), (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("gap", [0, 3])
+def test_repeats(devices: Devices, data_type: str, sizes: tuple[int, ...], repeated: tuple[int, ...], gap: int) -> None:
+    """Axes along which the input is one element long: of slices without gaps and with, of few rows and many."""
+    order = tuple(range(len(sizes)))
+    own = tuple(1 if axis in repeated else size for axis, size in enumerate(sizes))
+    strides = tuple(0 if axis in repeated else stride for axis, stride in enumerate(strides_in(own, order, 1, 0)))
+    tensors = {
+        "input_tensor": numbered(data_type, sizes, strides),
+        "output_tensor": blank_tensor(data_type, sizes, strides_in(sizes, order, 1, gap)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
+
+
 @pytest.mark.parametrize(
     ("input_type", "input_sizes"), [("INT8", (4, 5)), ("FLOAT32", (4, 5)), ("UINT8", (4, 6)), ("UINT8", (20,))]
 )
