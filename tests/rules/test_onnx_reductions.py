@@ -40,6 +40,35 @@ def test_reductions(
     assert_like_onnxruntime(reduced(operator, SHAPE, opset, axes, keepdims=keepdims), {"x": x})
 
 
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMean", "ReduceL2", "ReduceSumSquare", "ReduceL1"])
+@pytest.mark.parametrize("axes", [[0, 3], [1, 3], [0, 2], [0, 2, 3], [0, 1, 3], [2, 3], [0, 1, 2, 3]], ids=str)
+@pytest.mark.parametrize("width", [7, 130])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_sums_over_axes_wherever_they_lie(
+    random_numbers: np.random.Generator, operator: str, axes: list[int], width: int, keepdims: int
+) -> None:
+    """Neighbouring axes are one mean; of axes that are apart there are means of means."""
+    shape = (3, 4, 5, width)
+    model = reduced(operator, shape, 18, axes, keepdims=keepdims)
+    assert_like_onnxruntime(model, {"x": random_numbers.uniform(0.5, 1.5, shape).astype(np.float32)})
+    [part] = dmlcpu.InferenceSession(model).partitions()
+    apart = sum(axis + 1 not in axes for axis in axes)
+    assert [step.type for step in part.steps].count("REDUCE_MEAN") == apart
+    assert "FLOAT_POOLING" not in [step.type for step in part.steps]
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "AveragePool"])
+def test_averages_of_whole_images_are_means(random_numbers: np.random.Generator, operator: str) -> None:
+    builder = Builder()
+    attributes = {} if operator.startswith("Global") else {"kernel_shape": SHAPE[2:]}
+    builder.output(builder.node(operator, [builder.input("float32", SHAPE)], **attributes), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(size=SHAPE).astype(np.float32)})
+    [part] = dmlcpu.InferenceSession(builder.build()).partitions()
+    types = [step.type for step in part.steps]
+    assert types.count("REDUCE_MEAN") == 1
+    assert "FLOAT_POOLING" not in types
+
+
 @pytest.mark.parametrize("operator", REDUCTIONS)
 @pytest.mark.parametrize("axes", [None, []], ids=str)
 def test_reductions_over_no_axes(random_numbers: np.random.Generator, operator: str, axes: list[int] | None) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import Final
-
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.native_functions import Pooling
 from dmlcpu.onnx.rules.operands import computed
 from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
@@ -17,12 +15,6 @@ from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["float_pooling"]
-
-# FLOAT_POOLING adds so many one by one. Of more, an average of a whole image is sooner there row by row.
-_MOST_ADDED_BY_WINDOW: Final = 1 << 10
-# REDUCE_MEAN adds to 16 partial sums an axis: of two axes of such lengths a mean is wrong by less than 2^-13.9 of that
-# of the absolute values, as one of FLOAT_POOLING is.
-_LONGEST_REDUCED: Final = 1 << 13
 
 
 def float_pooling(
@@ -44,11 +36,8 @@ def float_pooling(
         return computed(lowering, pooled_by_slices(lowering, floats, window, pool))
     if floats.dtype != np.float32 or len(floats.shape) != 4:
         raise NotNative(f"a pooling of {len(floats.shape)} dimensions of type {floats.dtype}")
-    if function == Pooling.AVERAGES and math.prod(window.kernel) > _MOST_ADDED_BY_WINDOW and _is_whole(window, floats):
-        for axis in (3, 2):
-            lengths = (*floats.shape[:axis], 1, *floats.shape[axis + 1 :])
-            floats = lowering.emit("REDUCE_MEAN", [floats], FLOAT32, lengths, {"axis": (axis,)})
-        return floats
+    if function == Pooling.AVERAGES and _is_whole(window, floats):
+        return mean_over(lowering, floats, (2, 3), (*floats.shape[:2], 1, 1))
     attributes = {
         **window.attributes(),
         "window_size": window.kernel,
@@ -61,4 +50,4 @@ def float_pooling(
 def _is_whole(window: Window, image: Tensor) -> bool:
     """Return whether a window is exactly the image, of which neither axis is too long for one mean."""
     is_image = window.kernel == image.shape[2:] and not any((*window.start_padding, *window.end_padding))
-    return is_image and all(length <= _LONGEST_REDUCED for length in window.kernel)
+    return is_image and all(length <= LONGEST_REDUCED for length in window.kernel)

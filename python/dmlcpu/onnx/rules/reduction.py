@@ -9,11 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import CODE_TYPES, FLOAT32
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, on_each_float, on_floats
+from dmlcpu.onnx.rules.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
@@ -32,9 +33,6 @@ __all__ = [
     "reduced_shape",
     "sum_of_integers",
 ]
-
-# REDUCE_MEAN adds to 16 partial sums: 2^10 elements to each are wrong by less than 2^-14 of their absolute values' sum.
-_MOST_REDUCED_AT_ONCE: Final = 1 << 14
 
 
 def reduced_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
@@ -103,27 +101,14 @@ def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[in
 
 
 def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to.
-
-    Of more elements than it adds well there is one for each axis: the mean of means of equally many.
-    """
+    """ReduceMean: of codes a pooling."""
     value = present(inputs[0])
     axes = mean_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
-    of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
-    if of_codes or axes != tuple(range(axes[0], axes[-1] + 1)):
+    if isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3)):
         return _pooled_mean(lowering, node, inputs)
     x = computed_floats(lowering, value)
-    outer, inner = x.shape[: axes[0]], x.shape[axes[-1] + 1 :]
-    reduced = x.shape[axes[0] : axes[-1] + 1]
-    if len(reduced) > 1 and math.prod(reduced) <= _MOST_REDUCED_AT_ONCE:
-        reduced = (math.prod(reduced),)
-    mean = lowering.reshaped(x, (*outer, *reduced, *inner))
-    for axis in reversed(range(len(outer), len(outer) + len(reduced))):
-        lengths = (*mean.shape[:axis], 1, *mean.shape[axis + 1 :])
-        mean = lowering.emit("REDUCE_MEAN", [mean], FLOAT32, lengths, {"axis": (axis,)})
-    kept = (1,) * len(axes) if node.attributes.get("keepdims", 1) else ()
-    return [lowering.reshaped(mean, (*outer, *kept, *inner))]
+    return [mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes))]
 
 
 def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -136,23 +121,20 @@ def reduce_min(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [_reduced(lowering, node, inputs, lambda image, window: minimum(lowering, image, window))]
 
 
-def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    """Return the mean of floats along the one axis of a node, wherever that lies; None of codes or over several axes.
+def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor | None:
+    """Return the mean of floats over the axes of a node; None of codes, over no axes, and of other types.
 
     As a pooling it would have its layout chosen for channels, which these need not be.
     """
     value = present(inputs[0])
-    axes = axes_of(node, inputs, len(value.shape))
-    if axes is None or len(axes) != 1 or (isinstance(value, Table) and value.parameters is not None):
+    axes = sorted(reduced_axes(node, inputs, len(value.shape)))
+    of_images = isinstance(value, StackedSum) and axes == [2, 3]
+    is_long = len(axes) > 1 and any(value.shape[axis] > LONGEST_REDUCED for axis in axes)
+    if not axes or of_images or is_long or (isinstance(value, Table) and value.parameters is not None):
         return None
     _check_windows(value, axes)
     x = computed(lowering, value)
-    if x.dtype != np.float32:
-        return None
-    lengths = (*x.shape[: axes[0]], 1, *x.shape[axes[0] + 1 :])
-    mean = lowering.emit("REDUCE_MEAN", [x], np.float32, lengths, {"axis": axes})
-    kept = node.attributes.get("keepdims", 1)
-    return mean if kept else lowering.reshaped(mean, (*lengths[: axes[0]], *lengths[axes[0] + 1 :]))
+    return mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes)) if x.dtype == np.float32 else None
 
 
 def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
