@@ -204,6 +204,57 @@ def test_averages_of_any_number_are_close(device: dmlcpu.Device, input_layout: s
     assert np.abs(result / np.float64(values[0]) - 1).max() < 2**-13.9
 
 
+@pytest.mark.parametrize("function", [0, 1])
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize(
+    ("spatial", "window", "stride", "dilation", "padding"),
+    [
+        ((70, 60), 3, 1, 1, 1),
+        ((13, 13), 5, 1, 1, 2),
+        ((80, 121), 3, 2, 1, 1),
+        ((75, 34), 2, 2, 1, 0),
+        ((64, 33), 3, 1, 2, 2),
+        ((40, 50), 4, 2, 3, 5),
+        ((30, 260), 2, 2, 1, 0),
+        ((9, 2000), 3, 1, 1, 1),
+        ((60, 65), 3, 3, 1, 1),
+    ],
+    ids=str,
+)
+def test_planes(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    output_layout: str,
+    spatial: tuple[int, int],
+    window: int,
+    stride: int,
+    dilation: int,
+    padding: int,
+) -> None:
+    """Rows of several bands, by themselves where these are too long, and of elements that are skipped."""
+    attributes = {
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": (stride, stride),
+        "dilations": (dilation, dilation),
+        "window_size": (window, window),
+        "start_padding": (padding, padding),
+        "end_padding": (padding, padding),
+    }
+    sizes = (2, 3, *spatial)
+    strides, pooled = strides_of(sizes, "channels first", 5), output_sizes(sizes, attributes)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, strides_of(pooled, output_layout, 3)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
 @pytest.mark.parametrize(
     ("input_sizes", "output_sizes", "changed"),
     [

@@ -10,11 +10,12 @@ struct Shape {
   std::size_t rows, taps, pixel, dilation;
 };
 
-void check_windows(Check& check, const Shape& shape, std::size_t count, Edge edge) {
+void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step, std::size_t count, Edge edge) {
   // Windows that begin before the row, or within it, and end within it or behind; rows may overlap.
   const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(shape.pixel * shape.dilation);
   const std::size_t reach = (shape.taps == 0 ? 0 : shape.taps - 1) * shape.pixel * shape.dilation;
-  const std::ptrdiff_t length = static_cast<std::ptrdiff_t>(1 + check.below(count + 2 * reach));
+  const std::ptrdiff_t length =
+      static_cast<std::ptrdiff_t>(1 + check.below(static_cast<std::size_t>(element_step) * count + 2 * reach));
   const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(check.below(2 * reach + 1 + count / 2)) -
                                static_cast<std::ptrdiff_t>(check.one_in(2) ? reach : 0);
   const auto row_step = static_cast<std::ptrdiff_t>(check.below(static_cast<std::size_t>(2 * length)));
@@ -27,7 +28,8 @@ void check_windows(Check& check, const Shape& shape, std::size_t count, Edge edg
   for (std::size_t e = 0; e < count; ++e) {
     for (std::size_t i = 0; i < shape.rows; ++i) {
       for (std::size_t j = 0; j < shape.taps; ++j) {
-        const std::ptrdiff_t place = first + static_cast<std::ptrdiff_t>(j) * step + static_cast<std::ptrdiff_t>(e);
+        const std::ptrdiff_t place =
+            first + static_cast<std::ptrdiff_t>(j) * step + static_cast<std::ptrdiff_t>(e) * element_step;
         if (place < 0 || place >= length) continue;
         const float value = x[static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * row_step + place)];
         sums[e] += value;
@@ -44,6 +46,7 @@ void check_windows(Check& check, const Shape& shape, std::size_t count, Edge edg
                             .first = first,
                             .taps = shape.taps,
                             .tap_step = step,
+                            .step = element_step,
                             .count = count,
                             .output = output.data()};
   check.table.float_pool->sums(run);
@@ -61,9 +64,11 @@ void check_float_pool(Check& check) {
     for (const std::size_t count : run_lengths()) {
       if (count == 0) continue;
       for (const Edge edge : kEdges) {
-        describe_case("float pool, %zu rows of %zu taps, pixels of %zu, dilation %zu, count %zu, edge %d", shape.rows,
-                      shape.taps, shape.pixel, shape.dilation, count, static_cast<int>(edge));
-        for (int repeat = 0; repeat < 6; ++repeat) check_windows(check, shape, count, edge);
+        for (const std::ptrdiff_t step : {1, 2}) {
+          describe_case("float pool, %zu rows of %zu taps, pixels of %zu, dilation %zu, step %td, count %zu, edge %d",
+                        shape.rows, shape.taps, shape.pixel, shape.dilation, step, count, static_cast<int>(edge));
+          for (int repeat = 0; repeat < 6; ++repeat) check_windows(check, shape, step, count, edge);
+        }
       }
     }
   }

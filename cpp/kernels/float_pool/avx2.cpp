@@ -21,6 +21,11 @@ inline Floats load_between(const float* values, std::ptrdiff_t begin, std::ptrdi
   return _mm256_blendv_ps(spread(fill), _mm256_maskload_ps(values, mask_i32x8), _mm256_castsi256_ps(mask_i32x8));
 }
 
+inline Floats even_lanes(Floats first, Floats second) noexcept {
+  const __m256d pairs_f64x4 = _mm256_castps_pd(_mm256_shuffle_ps(first, second, _MM_SHUFFLE(2, 0, 2, 0)));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs_f64x4, _MM_SHUFFLE(3, 1, 2, 0)));
+}
+
 // after the lanes
 #include "kernels/float_pool/windows.inl.h"
 

@@ -21,6 +21,11 @@ inline Floats load_between(const float* values, std::ptrdiff_t begin, std::ptrdi
   return _mm512_mask_loadu_ps(spread(fill), mask, values);
 }
 
+inline Floats even_lanes(Floats first, Floats second) noexcept {
+  const __m512i even_i32x16 = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return _mm512_permutex2var_ps(first, even_i32x16, second);
+}
+
 // after the lanes
 #include "kernels/float_pool/windows.inl.h"
 

@@ -3,7 +3,7 @@
 //   sums      output[e] = ((0 + x(0, 0)) + x(0, 1)) + ... + x(1, 0) + ...
 //   maxima    output[e] = the same of larger, begun at -infinity
 //
-//   with      x(i, j) = input[i * row_step + p] where p = first + j * tap_step + e is in [0, length),
+//   with      x(i, j) = input[i * row_step + p] where p = first + j * tap_step + e * step is in [0, length),
 //                       0, or -infinity, where it lies beside the row
 //             larger(a, b) = a where a > b or a is NaN, else b
 //
@@ -13,8 +13,8 @@
 //   row i     | c c c | c c c | c c c | ...    of pixels of some channels, or of one: the windows of pixels that follow
 //                 ^ tap_step ^                 one another are one run; tap_step is a multiple of the pixel
 //
-// Contract: count elements of output are written, of each row those named are read, nothing else; output overlaps no
-// row; no alignment beyond the element's own.
+// Contract: step is 1 or 2; count elements of output are written, of each row those named are read, and of a step of 2
+// what is between them in [0, length), nothing else; output overlaps no row; no alignment beyond the element's own.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,7 @@ struct FloatPoolRun {
   std::ptrdiff_t first;
   std::size_t taps;
   std::ptrdiff_t tap_step;
+  std::ptrdiff_t step;
   std::size_t count;
   float* output;
 };

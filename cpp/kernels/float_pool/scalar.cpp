@@ -12,6 +12,8 @@ namespace {
 // Called for lanes that exist alone.
 inline Floats load_between(const float* values, std::ptrdiff_t, std::ptrdiff_t, float) noexcept { return *values; }
 
+inline Floats even_lanes(Floats first, Floats) noexcept { return first; }
+
 // after the lanes
 #include "kernels/float_pool/windows.inl.h"
 

@@ -3,6 +3,7 @@
 // kernel file, which defines
 //
 //   load_between(values, begin, end, fill)    lanes [begin, end) of a vector that exists in part, the others filled
+//   even_lanes(first, second)                 lanes 0, 2, 4, ... of two vectors, one after the other
 
 struct Sum {
   static constexpr float kFirst = 0.0f;
@@ -15,33 +16,54 @@ struct Maximum {
 
 constexpr auto kWidth = static_cast<std::ptrdiff_t>(kLanes);
 
+template <std::ptrdiff_t step>
+inline Floats load_elements(const float* values) noexcept {
+  if constexpr (step == 1) return load(values);
+  return even_lanes(load(values), load(values + kLanes));
+}
+
+// Lanes [begin, end), at least one, of elements that exist in part.
+template <std::ptrdiff_t step>
+inline Floats load_elements_between(const float* values, std::ptrdiff_t begin, std::ptrdiff_t end,
+                                    float fill) noexcept {
+  if constexpr (step == 1 || kWidth == 1) return load_between(values, begin, end, fill);
+  const std::ptrdiff_t from = 2 * begin, to = 2 * end - 1;
+  const Floats first = load_between(values, from < kWidth ? from : kWidth, to < kWidth ? to : kWidth, fill);
+  const std::ptrdiff_t second_from = from < kWidth ? 0 : from - kWidth, second_to = to < kWidth ? 0 : to - kWidth;
+  return even_lanes(first, load_between(values + kWidth, second_from, second_to, fill));
+}
+
 // Vectors from an element on, all taps of which are within their rows.
-template <class Function, std::size_t vectors>
+template <class Function, std::ptrdiff_t step, std::size_t vectors>
 inline void write_inside(const FloatPoolRun& run, std::size_t element) noexcept {
   Floats results[vectors];
   for (std::size_t v = 0; v < vectors; ++v) results[v] = spread(Function::kFirst);
-  const float* row = run.input + (run.first + static_cast<std::ptrdiff_t>(element));
+  const float* row = run.input + (run.first + step * static_cast<std::ptrdiff_t>(element));
   for (std::size_t i = 0; i < run.rows; ++i, row += run.row_step) {
     const float* tap = row;
     for (std::size_t j = 0; j < run.taps; ++j, tap += run.tap_step) {
 #pragma GCC unroll 8
-      for (std::size_t v = 0; v < vectors; ++v) results[v] = Function::of(results[v], load(tap + v * kLanes));
+      for (std::size_t v = 0; v < vectors; ++v) {
+        results[v] = Function::of(results[v], load_elements<step>(tap + v * kLanes * static_cast<std::size_t>(step)));
+      }
     }
   }
   for (std::size_t v = 0; v < vectors; ++v) store(run.output + element + v * kLanes, results[v]);
 }
 
 // The first count lanes of a vector of which some do not exist, or have taps beside their rows.
-template <class Function>
+template <class Function, std::ptrdiff_t step>
 inline void write_part(const FloatPoolRun& run, std::size_t element, std::ptrdiff_t count) noexcept {
   Floats result = spread(Function::kFirst);
   const float* row = run.input;
   for (std::size_t i = 0; i < run.rows; ++i, row += run.row_step) {
-    std::ptrdiff_t place = run.first + static_cast<std::ptrdiff_t>(element);
+    std::ptrdiff_t place = run.first + step * static_cast<std::ptrdiff_t>(element);
     for (std::size_t j = 0; j < run.taps; ++j, place += run.tap_step) {
-      const std::ptrdiff_t begin = place < 0 ? -place : 0;
-      const std::ptrdiff_t end = count < run.length - place ? count : run.length - place;
-      if (begin < end) result = Function::of(result, load_between(row + place, begin, end, Function::kFirst));
+      const std::ptrdiff_t begin = place < 0 ? (step - 1 - place) / step : 0;
+      const std::ptrdiff_t behind = (run.length - place + step - 1) / step, end = count < behind ? count : behind;
+      if (begin < end) {
+        result = Function::of(result, load_elements_between<step>(row + place, begin, end, Function::kFirst));
+      }
     }
   }
   if (count == kWidth) {
@@ -51,29 +73,34 @@ inline void write_part(const FloatPoolRun& run, std::size_t element, std::ptrdif
   }
 }
 
-template <class Function>
-void write_windows(const FloatPoolRun& operands) noexcept {
-  const FloatPoolRun run = operands;  // a copy: the output could alias the original
+template <class Function, std::ptrdiff_t step>
+inline void write_run(const FloatPoolRun& run) noexcept {
   constexpr std::ptrdiff_t kVectors = 4;
   const auto count = static_cast<std::ptrdiff_t>(run.count);
   const std::ptrdiff_t last = run.taps == 0 ? 0 : static_cast<std::ptrdiff_t>(run.taps - 1) * run.tap_step;
-  // Elements from begin up to end have all their taps.
-  const std::ptrdiff_t begin = run.first < 0 ? -run.first : 0;
-  const std::ptrdiff_t behind = run.length - run.first - last, end = behind < count ? behind : count;
+  // Elements from begin up to end have all their taps, and what is between these and the next element's.
+  const std::ptrdiff_t begin = run.first < 0 ? (step - 1 - run.first) / step : 0;
+  const std::ptrdiff_t behind = (run.length - run.first - last) / step, end = behind < count ? behind : count;
   for (std::ptrdiff_t element = 0; element < count;) {
     const auto place = static_cast<std::size_t>(element);
     if (element >= begin && element + kVectors * kWidth <= end) {
-      write_inside<Function, kVectors>(run, place);
+      write_inside<Function, step, kVectors>(run, place);
       element += kVectors * kWidth;
     } else if (element >= begin && element + kWidth <= end) {
-      write_inside<Function, 1>(run, place);
+      write_inside<Function, step, 1>(run, place);
       element += kWidth;
     } else {
       const std::ptrdiff_t left = count - element < kWidth ? count - element : kWidth;
-      write_part<Function>(run, place, left);
+      write_part<Function, step>(run, place, left);
       element += left;
     }
   }
+}
+
+template <class Function>
+void write_windows(const FloatPoolRun& operands) noexcept {
+  const FloatPoolRun run = operands;  // a copy: the output could alias the original
+  run.step == 1 ? write_run<Function, 1>(run) : write_run<Function, 2>(run);
 }
 
 constexpr FloatPoolKernels kWindows = {.sums = write_windows<Sum>, .maxima = write_windows<Maximum>};

@@ -9,7 +9,7 @@
 //
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
-// elsewhere each tap of a block is gathered.
+// elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h).
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -18,6 +18,7 @@
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/pooling/float_bands.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
@@ -37,7 +38,10 @@ class FloatPooling final : public CompiledOperator {
         maximum_(index_attribute(desc(), "function", 2) == 1),
         halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         block_(largest_block()),
-        runs_(is_run(block_)) {
+        runs_(is_run(block_)),
+        whole_columns_(geometry_.axes[2].whole_windows()),
+        bands_(geometry_, maximum_, target()),
+        band_rows_(pools_bands() ? bands_.rows() : 1) {
     if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
     if (maximum_ && has_empty_window()) {
       throw std::invalid_argument(desc().type + ": a window is wholly in the padding");
@@ -58,7 +62,10 @@ class FloatPooling final : public CompiledOperator {
     parallel_for(as_size(task_count()), target().num_threads, [&](std::size_t task, int) noexcept {
       const std::int64_t begin = static_cast<std::int64_t>(task) * rows_of_task();
       const std::int64_t end = std::min(begin + rows_of_task(), row_count());
-      for (std::int64_t row = begin; row < end; ++row) run_row(input, output, row);
+      for (std::int64_t row = begin, rows = 1; row < end; row += rows) {
+        rows = std::min({band_rows_, end - row, geometry_.axes[1].output - row % geometry_.axes[1].output});
+        band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
+      }
     });
   }
 
@@ -72,11 +79,20 @@ class FloatPooling final : public CompiledOperator {
     });
   }
 
+  // Planes are pooled one after the other, as few rows of each would leave a level-1 cache until the next ones are
+  // read: unless their elements are neighbours in the output.
+  std::int64_t planes() const {
+    return block_.channels == 1 && geometry_.output_channel_step != 1 ? geometry_.channels : 1;
+  }
+  bool pools_bands() const {
+    return runs_ && !halves_ && block_.channels == 1 && block_.columns == geometry_.axes[2].output &&
+           (planes() > 1 || geometry_.channels == 1);
+  }
   // Of depth there is one, as images have two axes.
-  std::int64_t row_count() const { return geometry_.batch * geometry_.axes[1].output; }
+  std::int64_t row_count() const { return geometry_.batch * planes() * geometry_.axes[1].output; }
   std::int64_t rows_of_task() const {
     std::int64_t work =
-        geometry_.channels * geometry_.axes[2].output;  // below 2^63, as a tensor has this many elements
+        geometry_.channels / planes() * geometry_.axes[2].output;  // below 2^63, as a tensor has this many elements
     for (const PoolingAxis& axis : geometry_.axes) {
       work = std::min<std::int64_t>(work, kElementsPerTask) * std::min(axis.window, axis.input);
     }
@@ -89,18 +105,20 @@ class FloatPooling final : public CompiledOperator {
     std::int64_t columns, channels;
   };
 
-  // Whether the elements of a block are neighbours in the input. Columns at a stride may be, where they overlap: but
-  // what is beside the row then is the neighbours of some, and the kernel would take it for padding.
+  // Whether the elements of a block are neighbours in the input, or two apart. Columns of pixels at a stride may be,
+  // where they overlap: but what is beside the row then is the neighbours of some, and the kernel would take it for
+  // padding.
   bool is_run(const Block& block) const {
     const PoolingAxis& axis = geometry_.axes[2];
-    return (block.columns == 1 || (axis.stride == 1 && axis.input_step == block.channels)) &&
+    const bool every_second = axis.stride == 2 && block.channels == 1;
+    return (block.columns == 1 || ((axis.stride == 1 || every_second) && axis.input_step == block.channels)) &&
            (block.channels == 1 || geometry_.input_channel_step == 1);
   }
 
   // As many as a chunk holds, and better a run: columns of one channel where channels lie apart, else whole pixels, one
   // by one where they have gaps and are not too small to be a run each.
   Block largest_block() const {
-    constexpr std::int64_t kRun = 16, kStagedRun = 128, kPixel = 8;
+    constexpr std::int64_t kRun = 8, kStagedRun = 128, kPixel = 8;
     const std::int64_t most = halves_ ? kMostHalved : static_cast<std::int64_t>(kChunk);
     const std::int64_t columns = geometry_.axes[2].output, channels = geometry_.channels;
     const Block of_channel = {std::min(columns, most), 1}, pixel = {1, std::min(channels, most)};
@@ -131,9 +149,18 @@ class FloatPooling final : public CompiledOperator {
     }
   };
 
+  void run_band(const float* input, float* output, std::int64_t row, std::int64_t rows) const noexcept {
+    const std::int64_t plane = row / geometry_.axes[1].output, y = row % geometry_.axes[1].output;
+    const std::int64_t image = plane / planes(), channel = plane % planes();
+    bands_.run(input + image * geometry_.input_image_step + channel * geometry_.input_channel_step,
+               output + image * geometry_.output_image_step + channel * geometry_.output_channel_step, y, rows);
+  }
+
   void run_row(const float* input, float* output, std::int64_t row) const noexcept {
     const auto& [depth, vertical, horizontal] = geometry_.axes;
-    const std::int64_t image = row / vertical.output, y = row % vertical.output;
+    const std::int64_t plane = row / vertical.output, y = row % vertical.output;
+    const std::int64_t image = plane / planes(), first = plane % planes();
+    const std::int64_t end = planes() == 1 ? geometry_.channels : first + 1;
     input += image * geometry_.input_image_step;
     output += image * geometry_.output_image_step + y * vertical.output_step;
     for (std::int64_t x = 0; x < horizontal.output; x += block_.columns) {
@@ -141,11 +168,11 @@ class FloatPooling final : public CompiledOperator {
       // The last column's first tap is the first of all inside, the first column's last one the last.
       const Taps taps = {vertical.taps(y),
                          {horizontal.taps(columns.end - 1).begin, horizontal.taps(columns.begin).end}};
-      for (std::int64_t channel = 0; channel < geometry_.channels; channel += block_.channels) {
+      for (std::int64_t channel = first; channel < end; channel += block_.channels) {
         pool({.input = input + channel * geometry_.input_channel_step,
               .y = y,
               .columns = columns,
-              .channels = as_size(std::min(geometry_.channels - channel, block_.channels)),
+              .channels = as_size(std::min(end - channel, block_.channels)),
               .inside = taps},
              output + x * horizontal.output_step + channel * geometry_.output_channel_step);
       }
@@ -216,6 +243,7 @@ class FloatPooling final : public CompiledOperator {
          .first = horizontal.position(windows.columns.begin, taps.columns.begin) * horizontal.input_step,
          .taps = as_size(taps.columns.count()),
          .tap_step = horizontal.dilation * horizontal.input_step,
+         .step = block_.columns == 1 ? 1 : horizontal.stride,
          .count = windows.count(),
          .output = results});
   }
@@ -265,9 +293,8 @@ class FloatPooling final : public CompiledOperator {
     const std::size_t channels = windows.channels;
     const std::int64_t rows = windows.inside.rows.count();
     const PoolingAxis& axis = geometry_.axes[2];
-    const IndexRange whole = axis.whole_windows();
-    const auto begin = std::clamp(whole.begin, columns.begin, columns.end);
-    const auto end = std::clamp(whole.end, begin, columns.end);
+    const auto begin = std::clamp(whole_columns_.begin, columns.begin, columns.end);
+    const auto end = std::clamp(whole_columns_.end, begin, columns.end);
     const std::size_t count = windows.count();
     const bool repeats = geometry_.include_padding || end - begin == columns.count();
     ChunkBuffer buffer;
@@ -291,6 +318,9 @@ class FloatPooling final : public CompiledOperator {
   bool maximum_, halves_;
   Block block_;
   bool runs_;
+  IndexRange whole_columns_;
+  FloatBands bands_;
+  std::int64_t band_rows_;
 };
 
 }  // namespace

@@ -19,7 +19,11 @@ struct PoolingAxis {
     return index * stride - padding + tap * dilation;
   }
   // The taps of a window that are inside of the image.
-  IndexRange taps(std::int64_t index) const { return indices_inside(position(index, 0), dilation, input, window); }
+  IndexRange taps(std::int64_t index) const {
+    const std::int64_t first = position(index, 0);
+    if (first >= 0 && first + (window - 1) * dilation < input) return {0, window};  // without a division
+    return indices_inside(first, dilation, input, window);
+  }
   // The outputs all of whose taps are.
   IndexRange whole_windows() const { return indices_inside(-padding, stride, input - (window - 1) * dilation, output); }
   // The input positions that the windows of outputs [first, end) read are within this range.

@@ -1,0 +1,106 @@
+#include "operators/pooling/float_bands.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "operators/sizes.h"
+
+namespace dmlcpu {
+
+FloatBands::FloatBands(const PoolingGeometry& geometry, bool maximum, const ExecutionTarget& target)
+    : geometry_(geometry),
+      maximum_(maximum),
+      whole_columns_(geometry.axes[2].whole_windows()),
+      pool_(maximum ? target.kernels().float_pool->maxima : target.kernels().float_pool->sums),
+      divide_(target.kernels().float_functions->binary[static_cast<std::size_t>(FloatBinary::divide)]) {}
+
+// Of a row with the padding that its windows reach.
+std::int64_t FloatBands::width() const {
+  const PoolingAxis& axis = geometry_.axes[2];
+  return (axis.output - 1) * axis.stride + (axis.window - 1) * axis.dilation + 1;
+}
+
+std::int64_t FloatBands::rows() const {
+  constexpr std::int64_t kLongSkipping = 64;  // of longer rows at a stride few elements are in vectors of edges
+  const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+  const std::int64_t stride = horizontal.stride;
+  if (stride > 2 || vertical.stride != stride || horizontal.input_step != 1 || horizontal.output_step != 1) return 1;
+  if (horizontal.output == 1 || (stride == 2 && horizontal.output > kLongSkipping)) return 1;
+  if (width() > kElements || width() > 2 * stride * horizontal.output) return 1;
+  const std::int64_t reach = (vertical.window - 1) * vertical.dilation + 1, present = kElements / width();
+  if (present < reach) return 1;
+  return std::max<std::int64_t>(std::min({(present - reach) / stride + 1, kResults / width(), vertical.output}), 1);
+}
+
+void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int64_t rows) const noexcept {
+  const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+  const std::int64_t reach = (vertical.window - 1) * vertical.dilation + 1;
+  alignas(64) float band[kElements];
+  alignas(64) float results[kResults];
+  fill(plane, vertical.position(y, 0), (rows - 1) * vertical.stride + reach, band);
+  pool_({.input = band,
+         .rows = as_size(vertical.window),
+         .row_step = vertical.dilation * width(),
+         .length = ((rows - 1) * vertical.stride + 1) * width(),
+         .first = 0,
+         .taps = as_size(horizontal.window),
+         .tap_step = horizontal.dilation,
+         .step = horizontal.stride,
+         .count = as_size((rows - 1) * width() + horizontal.output),
+         .output = results});
+  if (!maximum_) divide(results, y, rows);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy_n(results + i * width(), horizontal.output, output + (y + i) * vertical.output_step);
+  }
+}
+
+// Rows of a plane from one on, which may be beside it, as columns may: these are what changes no result.
+void FloatBands::fill(const float* plane, std::int64_t first, std::int64_t rows, float* band) const noexcept {
+  const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+  const std::int64_t before = std::min(horizontal.padding, width());
+  const std::int64_t present = std::clamp<std::int64_t>(width() - before, 0, horizontal.input);
+  const float outside = maximum_ ? -std::numeric_limits<float>::infinity() : 0.0F;
+  for (std::int64_t row = first; row < first + rows; ++row, band += width()) {
+    const bool is_inside = row >= 0 && row < vertical.input;
+    float* end = std::fill_n(band, is_inside ? before : width(), outside);
+    if (is_inside) end = std::copy_n(plane + row * vertical.input_step, present, end);
+    std::fill(end, band + width(), outside);
+  }
+}
+
+// Sums by the numbers of their taps: rows of windows with equally many rows of taps have the same.
+void FloatBands::divide(float* sums, std::int64_t y, std::int64_t rows) const noexcept {
+  const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+  const std::int64_t begin = std::clamp<std::int64_t>(whole_columns_.begin, 0, horizontal.output);
+  const std::int64_t end = std::clamp(whole_columns_.end, begin, horizontal.output);
+  const bool repeats = geometry_.include_padding;
+  alignas(64) float divisors[kResults];
+  if (repeats) *divisors = geometry_.divisor(0);
+  for (std::int64_t i = 0, before = -1; i < (repeats ? 0 : rows); ++i) {
+    const IndexRange taps = vertical.taps(y + i);
+    const std::int64_t tap_rows = taps.end - taps.begin;
+    float* row = divisors + i * width();
+    if (tap_rows == std::exchange(before, tap_rows)) {
+      std::copy_n(row - width(), width(), row);
+      continue;
+    }
+    std::fill_n(row, width(), geometry_.divisor(tap_rows * horizontal.window));
+    const auto fill_cut = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t x = from; x < to; ++x) {
+        const IndexRange columns = horizontal.taps(x);
+        row[x] = geometry_.divisor(tap_rows * (columns.end - columns.begin));
+      }
+    };
+    fill_cut(0, begin);
+    fill_cut(end, horizontal.output);
+  }
+  divide_({.a = sums,
+           .b = divisors,
+           .a_repeats = false,
+           .b_repeats = repeats,
+           .output = sums,
+           .count = as_size((rows - 1) * width() + horizontal.output)});
+}
+
+}  // namespace dmlcpu
