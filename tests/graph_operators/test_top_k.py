@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import difference, expected_storage
-from fills import INPUT_FLOATS, input_fills
+from fills import INPUT_FLOATS, any_integers, input_fills
 from laid_out import packed
 from native_operator import run_native
 from strategies import input_tensors, output_tensors, tensor_sizes
@@ -95,6 +95,32 @@ def test_long_and_many_rows(
     taken = (*sizes[:axis], count, *sizes[axis + 1 :])
     outputs = blank_tensor("FLOAT32", taken, None), blank_tensor("INT64", taken, None)
     assert_top(devices, packed(np.ascontiguousarray(values)), *outputs, axis, direction)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("data_type", DATA_TYPES)
+@pytest.mark.parametrize(("length", "count"), [(1000, 1000), (1000, 999), (600, 40), (512, 32), (40, 33), (32, 31)])
+@pytest.mark.parametrize("few", [False, True])
+def test_large_parts_of_rows(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    data_type: str,
+    length: int,
+    count: int,
+    direction: int,
+    few: bool,
+) -> None:
+    """Whole rows are sorted: of numbers that are often equal, of both zeros, infinities, subnormal numbers and NaN."""
+    sizes = (3, length)
+    fill = few_numbers if few else INPUT_FLOATS[-1] if data_type == "FLOAT32" else any_integers
+    values = fill(random_numbers, NUMPY_TYPES[data_type], 3 * length).reshape(sizes)
+    if data_type == "FLOAT32":
+        special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-44, -1e-44, 3.4e38, -3.4e38])
+        chosen = random_numbers.random(sizes) < 0.3
+        values = np.where(chosen, random_numbers.choice(special, sizes), values)
+    taken = (3, count)
+    outputs = blank_tensor(data_type, taken, None), blank_tensor("INT64", taken, None)
+    assert_top(devices, packed(np.ascontiguousarray(values)), *outputs, 1, direction)
 
 
 Layout = tuple[tuple[int, ...], str]

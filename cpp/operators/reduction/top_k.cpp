@@ -3,13 +3,17 @@
 // axis_direction (0: the smallest elements, in ascending order; 1: the largest, in descending order). Of equal elements
 // the one that comes first counts first; NaN is more than all numbers. Of graphs alone; DirectML's DML_TOP_K.
 //
-// A row is read once. The best K so far are a heap with the worst of them in front, which what follows is compared
-// with: of rows in no particular order few elements enter it. At the end it is sorted.
+// Of few elements a row is read once: the best K so far are a heap with the worst of them in front, which what follows
+// is compared with: of rows in no particular order few elements enter it. At the end it is sorted. Where K is a large
+// part of a row, all of that is sorted: by digits, where an element and its place are 64 bits together.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
@@ -47,6 +51,39 @@ inline bool before(const Candidate<Element>& a, const Candidate<Element>& b) noe
   return a.place > b.place ? wins<largest>(a.value, b.value) : !wins<largest>(b.value, a.value);
 }
 
+// Unsigned integers in the order in which elements of up to 32 bits count.
+template <bool largest, class Element>
+inline std::uint32_t order_key(Element value) noexcept {
+  constexpr std::uint32_t kSign = std::uint32_t{1} << 31;
+  std::uint32_t ascending;
+  if constexpr (std::is_floating_point_v<Element>) {
+    const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // both zeros are the same
+    ascending = std::isnan(value) ? ~std::uint32_t{0} : bits ^ ((bits & kSign) != 0 ? ~std::uint32_t{0} : kSign);
+  } else {
+    ascending = static_cast<std::uint32_t>(static_cast<std::int32_t>(value)) ^ kSign;
+  }
+  return largest ? ~ascending : ascending;
+}
+
+// Sorts count integers by their upper halves, equal ones as they stand; others has room for as many. Returns the one of
+// the two that has the result. A digit that all have in common takes no pass.
+inline std::uint64_t* sort_by_upper_half(std::uint64_t* numbers, std::uint64_t* others, std::size_t count) noexcept {
+  constexpr std::size_t kDigits = 4, kValues = 256;
+  std::uint32_t begins[kDigits][kValues] = {};
+  const auto digit_of = [](std::uint64_t number, std::size_t digit) { return (number >> (32 + 8 * digit)) & 0xff; };
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t digit = 0; digit < kDigits; ++digit) ++begins[digit][digit_of(numbers[i], digit)];
+  }
+  for (std::size_t digit = 0; digit < kDigits; ++digit) {
+    std::uint32_t* begin = begins[digit];
+    if (begin[digit_of(numbers[0], digit)] == count) continue;
+    std::exclusive_scan(begin, begin + kValues, begin, std::uint32_t{0});
+    for (std::size_t i = 0; i < count; ++i) others[begin[digit_of(numbers[i], digit)]++] = numbers[i];
+    std::swap(numbers, others);
+  }
+  return numbers;
+}
+
 class TopK final : public CompiledOperator {
  public:
   TopK(OperatorDesc operator_desc, ExecutionTarget execution_target)
@@ -69,11 +106,11 @@ class TopK final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: " + std::to_string(row_count()) + " rows of " + std::to_string(length_) +
-           ", each by a heap of " + std::to_string(count_) + "\n" +
+           (sorts() ? ", each sorted" : ", each by a heap of " + std::to_string(count_)) + "\n" +
            tasks_line(static_cast<std::int64_t>(task_count()), participants());
   }
 
-  std::size_t temporary_size() const override { return heap_size() * as_size(participants()); }
+  std::size_t temporary_size() const override { return candidates_size() * as_size(participants()); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
@@ -108,8 +145,16 @@ class TopK final : public CompiledOperator {
   int participants() const {
     return static_cast<int>(std::min(task_count(), static_cast<std::size_t>(target().num_threads)));
   }
-  // Of the widest element, in whole cache lines.
-  std::size_t heap_size() const { return round_up(count_ * sizeof(Candidate<std::int64_t>), kCacheLine); }
+  // Whether fewer elements stay out of a heap than would pay for it.
+  bool sorts() const {
+    constexpr std::size_t kLargePart = 16, kFewest = 32;
+    return count_ >= kFewest && count_ >= length_ / kLargePart;
+  }
+  // Of the widest element, or two of the integers that are sorted, in whole cache lines.
+  std::size_t candidates_size() const {
+    static_assert(sizeof(Candidate<std::int64_t>) == 2 * sizeof(std::uint64_t));
+    return round_up((sorts() ? length_ : count_) * sizeof(Candidate<std::int64_t>), kCacheLine);
+  }
 
   template <class Element>
   void find(const TensorPointers& tensors) const {
@@ -120,19 +165,59 @@ class TopK final : public CompiledOperator {
   void find(const TensorPointers& tensors) const {
     std::uint8_t* scratch = thread_scratch(temporary_size());
     parallel_for(task_count(), participants(), [&](std::size_t task, int slot) noexcept {
-      auto* heap = reinterpret_cast<Candidate<Element>*>(scratch + as_size(slot) * heap_size());
+      std::uint8_t* candidates = scratch + as_size(slot) * candidates_size();
       const std::size_t end = std::min((task + 1) * rows_of_task(), row_count());
       for (std::size_t row = task * rows_of_task(); row < end; ++row) {
         const StridedRuns::Offsets offsets = rows_.offsets(row / rows_.length());
         const auto place = static_cast<std::int64_t>(row % rows_.length());
-        fill_heap<largest>(static_cast<const Element*>(tensors[kInput]) + offsets[2] + place * rows_.stride(2), heap);
-        write_heap(heap, static_cast<Element*>(tensors[kValue]) + offsets[0] + place * rows_.stride(0),
-                   static_cast<std::int64_t*>(tensors[kIndex]) + offsets[1] + place * rows_.stride(1));
+        const Element* input = static_cast<const Element*>(tensors[kInput]) + offsets[2] + place * rows_.stride(2);
+        Element* values = static_cast<Element*>(tensors[kValue]) + offsets[0] + place * rows_.stride(0);
+        auto* indices = static_cast<std::int64_t*>(tensors[kIndex]) + offsets[1] + place * rows_.stride(1);
+        if constexpr (sizeof(Element) <= sizeof(std::uint32_t)) {
+          if (sorts()) {
+            sort_keys<largest>(input, reinterpret_cast<std::uint64_t*>(candidates), values, indices);
+            continue;
+          }
+        }
+        auto* best = reinterpret_cast<Candidate<Element>*>(candidates);
+        sorts() ? sort_row<largest>(input, best) : fill_heap<largest>(input, best);
+        write_best(best, values, indices);
       }
     });
   }
 
+  // The best elements of a row in their order, by their keys before their places.
+  template <bool largest, class Element>
+  void sort_keys(const Element* row, std::uint64_t* numbers, Element* values, std::int64_t* indices) const noexcept {
+    const std::int64_t step = desc().tensor(kInput).strides[axis_];
+    const std::int64_t value_step = desc().tensor(kValue).strides[axis_];
+    const std::int64_t index_step = desc().tensor(kIndex).strides[axis_];
+    for (std::size_t i = 0; i < length_; ++i) {
+      numbers[i] = std::uint64_t{order_key<largest>(row[static_cast<std::int64_t>(i) * step])} << 32 | i;
+    }
+    const std::uint64_t* sorted = sort_by_upper_half(numbers, numbers + length_, length_);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const auto place = static_cast<std::int64_t>(i), found = static_cast<std::int64_t>(sorted[i] & 0xffffffff);
+      values[place * value_step] = row[found * step];
+      indices[place * index_step] = found;
+    }
+  }
+
   // Leaves the best elements of a row in their order.
+  template <bool largest, class Element>
+  void sort_row(const Element* row, Candidate<Element>* candidates) const noexcept {
+    const std::int64_t step = desc().tensor(kInput).strides[axis_];
+    for (std::size_t i = 0; i < length_; ++i) {
+      candidates[i] = {row[static_cast<std::int64_t>(i) * step], static_cast<std::int32_t>(i)};
+    }
+    const auto compare = [](const Candidate<Element>& a, const Candidate<Element>& b) noexcept {
+      return before<largest>(a, b);
+    };
+    if (count_ < length_) std::nth_element(candidates, candidates + count_, candidates + length_, compare);
+    std::sort(candidates, candidates + count_, compare);
+  }
+
+  // The same of few.
   template <bool largest, class Element>
   void fill_heap(const Element* row, Candidate<Element>* heap) const noexcept {
     const std::int64_t step = desc().tensor(kInput).strides[axis_];
@@ -155,13 +240,13 @@ class TopK final : public CompiledOperator {
   }
 
   template <class Element>
-  void write_heap(const Candidate<Element>* heap, Element* values, std::int64_t* indices) const noexcept {
+  void write_best(const Candidate<Element>* best, Element* values, std::int64_t* indices) const noexcept {
     const std::int64_t value_step = desc().tensor(kValue).strides[axis_];
     const std::int64_t index_step = desc().tensor(kIndex).strides[axis_];
     for (std::size_t i = 0; i < count_; ++i) {
       const auto place = static_cast<std::int64_t>(i);
-      values[place * value_step] = heap[i].value;
-      indices[place * index_step] = heap[i].place;
+      values[place * value_step] = best[i].value;
+      indices[place * index_step] = best[i].place;
     }
   }
 
