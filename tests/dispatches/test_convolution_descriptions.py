@@ -229,7 +229,9 @@ def test_which_depthwise_convolutions_read_windows_where_they_stand(isa: str) ->
     assert reads_windows(group_count=32, kernel=5)
     assert not reads_windows(channels=31, group_count=31)
     assert not reads_windows(kernel=7, group_count=32)
-    assert not reads_windows(start_padding=(2, 2), end_padding=(2, 2), dilations=(2, 2), group_count=32)
+    for distance, reads in ((2, True), (14, True), (15, False)):
+        apart = (distance, distance)
+        assert reads_windows(start_padding=apart, end_padding=apart, dilations=apart, group_count=32) == reads
 
 
 def test_why_a_convolution_has_so_many_threads() -> None:

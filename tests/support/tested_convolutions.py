@@ -203,6 +203,12 @@ def window_shapes() -> list[ConvolutionShape]:
             padding = {"start_padding": (kernel, kernel - 1)}
             shapes.append(ConvolutionShape(1, 1, (columns, columns), groups=36, **padding, **window))
         shapes.append(ConvolutionShape(1, 1, (9, 8), groups=32, dilations=(2, 1), **window))
+        # Columns apart: steps that divide the distance or not, and fewer columns than it.
+        for steps, dilations in (((1, 1), (1, 2)), ((2, 2), (2, 2)), ((1, 4), (3, 6)), ((2, 2), (1, 3))):
+            padding = {"start_padding": (kernel, 2 * dilations[1] + 1), "end_padding": (2, 3 * dilations[1])}
+            attributes: dict[str, Any] = {"strides": steps, "dilations": dilations, **padding}
+            shapes.append(ConvolutionShape(1, 1, (13, 11), (kernel, kernel), groups=97, batch=2, **attributes))
+            shapes.append(ConvolutionShape(1, 1, (13, 3), (kernel, kernel), groups=48, **attributes))
         shapes.append(ConvolutionShape(1, 1, (37, 300), groups=130, strides=(2, 1), **window))
     return shapes
 
