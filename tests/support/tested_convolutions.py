@@ -183,13 +183,15 @@ def depthwise_shapes() -> list[ConvolutionShape]:
             ConvolutionShape(1, 1, (37, 84), groups=90, **pairs),
         ]
     shapes += [ConvolutionShape(1, 1, (1, 1), (2, 2), groups=3, start_padding=(9, 9), end_padding=(8, 8))]
-    for kernel_1d in (1, 4, 5, 9):
+    for kernel_1d in (1, 4, 5, 6, 7, 9):
         shapes.append(ConvolutionShape(1, 1, (19,), (kernel_1d,), groups=18, strides=(2, 9), start_padding=(3, 9)))
+    shapes.append(ConvolutionShape(1, 1, (300,), (31,), groups=33, start_padding=(15, 0), end_padding=(15, 0)))
+    shapes.append(ConvolutionShape(1, 1, (300,), (11,), groups=65, batch=2, strides=(1, 1), dilations=(7, 1)))
     return shapes
 
 
 def window_shapes() -> list[ConvolutionShape]:
-    """Windows of 3x3 and 5x5 taps: blocks of 64, 32 and 16 channels, rows cut into parts, strips and bands."""
+    """Windows of 3x3 and 5x5 taps: blocks of 64, 32 and 16 channels, rows cut into parts and phases, strips, bands."""
     shapes = []
     for kernel in (3, 5):
         window: dict[str, Any] = {"kernel": (kernel, kernel), "end_padding": (kernel // 2, kernel // 2)}

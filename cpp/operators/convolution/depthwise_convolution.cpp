@@ -21,8 +21,15 @@ namespace {
 
 // Interleaved codes of a strip should stay in a level-1 cache.
 constexpr std::int64_t kInterleavedBytes = 16384;
-// Output columns that a strip has at least, where there are as many.
-constexpr std::int64_t kLeastStripColumns = 8;
+// Output columns that a strip has at least, where there are as many: neighbours interleave what both read.
+constexpr std::int64_t kLeastStripColumns = 8, kEnoughStripColumns = 64;
+
+// Twice as many outputs as strips have columns in common.
+std::int64_t least_strip_columns(const ConvolutionGeometry& geometry) {
+  const double shared = as_number(geometry.kernel_width - 1) * as_number(geometry.dilation_width);
+  const double columns = 2.0 * shared / as_number(geometry.stride_width);
+  return static_cast<std::int64_t>(std::clamp(columns, as_number(kLeastStripColumns), as_number(kEnoughStripColumns)));
+}
 
 // Output rows that one state of the interleaved buffers serves.
 std::int64_t rows_of_buffer(const ConvolutionGeometry& geometry) {
@@ -45,7 +52,7 @@ ConvolutionGeometry geometry_read(const ConvolutionGeometry& geometry, const Tap
 
 std::int64_t columns_of_strip(const ConvolutionGeometry& geometry, const TapGroups& taps) {
   const std::int64_t bytes_of_output = geometry.stride_width * geometry.output_channels * 4;
-  const std::int64_t columns = std::max(kInterleavedBytes / bytes_of_output, kLeastStripColumns);
+  const std::int64_t columns = std::max(kInterleavedBytes / bytes_of_output, least_strip_columns(geometry));
   // Kernels take four pixels at a time where a window has more groups than they hold filters of.
   const std::int64_t multiple = taps.groups.size() > 3 ? 4 : 1;
   return std::min(divide_up(columns, multiple) * multiple, geometry.output_width);
@@ -264,7 +271,8 @@ bool depthwise_applies(const ConvolutionGeometry& geometry, const ExecutionTarge
   const double kernel_height = as_number(geometry.kernel_height);
   const double bytes_of_output = as_number(geometry.stride_width) * as_number(geometry.output_channels) * 4.0;
   // Rounded up to a multiple of four.
-  const double columns = std::max(as_number(kInterleavedBytes) / bytes_of_output, as_number(kLeastStripColumns)) + 3.0;
+  const double columns =
+      std::max(as_number(kInterleavedBytes) / bytes_of_output, as_number(least_strip_columns(geometry))) + 3.0;
   const double strip = std::min(columns, as_number(geometry.output_width));
   // The rows of a strip and their interleaved copies.
   const double rows = window_extent(1.0, 1.0, kernel_height, as_number(geometry.dilation_height)) + 3.0 +

@@ -37,22 +37,28 @@ TapGroups group_pairs(const ConvolutionGeometry& geometry) {
   return result;
 }
 
+// The last four columns of a row that is no multiple of four long are one group, without those that another has.
+TapGroups group_columns(std::int64_t kernel_width) {
+  TapGroups result;
+  for (std::int64_t column = 0; column < kernel_width; column += 4) {
+    const std::int64_t first = std::clamp<std::int64_t>(kernel_width - 4, 0, column);
+    TapGroups::Buffer buffer;
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const bool is_tap = first + i >= column && first + i < kernel_width;
+      buffer.taps[i] = {is_tap ? 0 : -1, first + i};
+    }
+    if (column == 0) result.buffers.push_back(buffer);
+    append_group(0, buffer, result);
+  }
+  return result;
+}
+
 }  // namespace
 
 TapGroups group_taps(const ConvolutionGeometry& geometry) {
   if (takes_pairs(geometry)) return group_pairs(geometry);
+  if (geometry.kernel_height == 1) return group_columns(geometry.kernel_width);
   TapGroups result;
-  if (geometry.kernel_height == 1) {
-    for (std::int64_t column = 0; column < geometry.kernel_width; column += 4) {
-      TapGroups::Buffer buffer;
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(4, geometry.kernel_width - column); ++i) {
-        buffer.taps[i] = {0, column + i};
-      }
-      append_group(result.buffers.size(), buffer, result);
-      result.buffers.push_back(buffer);
-    }
-    return result;
-  }
   for (std::int64_t row = 0; row < geometry.kernel_height; row += 4) {
     for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
       TapGroups::Buffer buffer;

@@ -7,7 +7,10 @@
 //   rows r0 r1 r2 of a 3x3 filter    buffer  [r0 r1 r2 -] [r0 r1 r2 -] [r0 r1 r2 -] [r0 r1 r2 -] ...
 //                                    column 0^             1^            2^             one group each: 3 products
 //
-// With one kernel row the four taps are four columns of it.
+// With one kernel row the four taps are four columns of it, and the same buffer serves those that follow:
+//
+//   columns c0 ... c5 of a 1x6       buffer  [c0 c1 c2 c3] [c1 c2 c3 c4] [c2 c3 c4 c5] ...
+//                                    groups 0^                         1^, whose first two are not taken again
 //
 // With stride 2 both ways, undilated windows of more than four rows and one column take two rows of two columns, from
 // 32 channels on. They begin at even rows and columns of the padded image, so that every code stands in one group
@@ -25,7 +28,8 @@
 
 namespace dmlcpu {
 
-// A tap of the window, by kernel row and column; row -1 where a group has fewer than four.
+// A tap of the window, by kernel row and column. Where a group has fewer than four, row is -1, and column is where the
+// code stands that it has in its place.
 struct Tap {
   std::int64_t row = -1, column = 0;
 };
