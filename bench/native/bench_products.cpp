@@ -196,6 +196,33 @@ void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
                "operations", [&] { bench.table.grouped->convolve(run); });
 }
 
+// 3x3 windows of 64 channels, 112 pixels of a row.
+void bench_few_channels(const KernelBench& bench, std::size_t channels) {
+  if (bench.table.few_channels == nullptr) return;
+  constexpr std::size_t kSegments = 3 * 16, kGroupBytes = 512;
+  const std::uint8_t* const rows[3] = {bench.a.data(), bench.a.data() + 8192, bench.a.data() + 16384};
+  std::size_t offsets[kSegments];
+  for (std::size_t segment = 0; segment < kSegments; ++segment) {
+    offsets[segment] = segment % 16 * kGroupBytes + segment / 16 * 4;
+  }
+  const FewChannelsRun run = {.rows = rows,
+                              .row_count = 3,
+                              .offsets = offsets,
+                              .segments = kSegments,
+                              .filter = bench.b.data(),
+                              .pixels = 112,
+                              .channels = channels,
+                              .offset = integers(bench.a),
+                              .multiplier = floats(bench.parameters),
+                              .filter_zero_point = nullptr,
+                              .output_zero_point = 100.0F,
+                              .flip = 0,
+                              .output = bench.c.data(),
+                              .output_channel_stride = 112};
+  bench.report("few channels 3x3, " + std::to_string(channels), 2UL * 9 * 64 * 112 * channels, "operations",
+               [&] { bench.table.few_channels->convolve(run); });
+}
+
 // Of 28 tiles by 64 channels and a panel.
 void bench_winograd(const KernelBench& bench) {
   constexpr std::size_t kTiles = 28, kChannels = 64, kPlane = kTiles * kChannels + 32;
@@ -259,6 +286,7 @@ void bench_products(const KernelBench& bench) {
   bench_dequantized_product(bench);
   bench_block_product(bench);
   for (const std::size_t group_channels : {4U, 8U, 16U}) bench_grouped(bench, group_channels);
+  for (const std::size_t channels : {1U, 3U, 8U}) bench_few_channels(bench, channels);
   bench_winograd(bench);
 }
 

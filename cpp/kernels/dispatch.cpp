@@ -23,6 +23,7 @@ constexpr KernelTable kScalar = {
     .depthwise_window = &scalar::depthwise_window,
     .depthwise_planes = &scalar::depthwise_planes,
     .grouped = &scalar::grouped,
+    .few_channels = &scalar::few_channels,
     .winograd = &scalar::winograd,
     .pack = &scalar::pack,
     .nibbles = &scalar::nibbles,
@@ -58,6 +59,7 @@ constexpr KernelTable kAvx2 = {
     .depthwise_window = &avx2::depthwise_window,
     .depthwise_planes = nullptr,
     .grouped = &avx2::grouped,
+    .few_channels = &avx2::few_channels,
     .winograd = &avx2::winograd,
     .pack = &avx2::pack,
     .nibbles = &avx2::nibbles,
@@ -92,6 +94,7 @@ constexpr KernelTable kAvx512Vnni = {
     .depthwise_window = &avx512_vnni::depthwise_window,
     .depthwise_planes = nullptr,
     .grouped = &avx512_vnni::grouped,
+    .few_channels = &avx512_vnni::few_channels,
     .winograd = &avx512_vnni::winograd,
     .pack = &avx512_vnni::pack,
     .nibbles = &avx512_vnni::nibbles,
@@ -120,11 +123,12 @@ constexpr KernelTable kAvx512Vnni = {
 
 // A row that borrows every kernel but these.
 constexpr KernelTable with_products(KernelTable row, Isa isa, Isa small_products, const GemmKernels* gemm,
-                                    const WinogradKernels* winograd) {
+                                    const WinogradKernels* winograd, const FewChannelsKernels* few_channels) {
   row.isa = isa;
   row.small_products = small_products;
   row.gemm = gemm;
   row.winograd = winograd;
+  row.few_channels = few_channels;
   return row;
 }
 
@@ -133,9 +137,9 @@ constexpr Rows rows_with(const KernelTable& avx512_vnni_row) {
   return {{
       kScalar,
       kAvx2,
-      with_products(kAvx2, Isa::avx_vnni, Isa::avx_vnni, &avx_vnni::gemm, &avx_vnni::winograd),
+      with_products(kAvx2, Isa::avx_vnni, Isa::avx_vnni, &avx_vnni::gemm, &avx_vnni::winograd, &avx_vnni::few_channels),
       avx512_vnni_row,
-      with_products(avx512_vnni_row, Isa::amx_int8, Isa::avx512_vnni, &amx_int8::gemm, &avx512_vnni::winograd),
+      with_products(avx512_vnni_row, Isa::amx_int8, Isa::avx512_vnni, &amx_int8::gemm, &avx512_vnni::winograd, nullptr),
   }};
 }
 
@@ -215,6 +219,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("softmax", &KernelTable::softmax);
   append("layer_normalization", &KernelTable::layer_normalization);
   append("grouped", &KernelTable::grouped);
+  append("few_channels", &KernelTable::few_channels);
   append("winograd", &KernelTable::winograd);
   return origins;
 }

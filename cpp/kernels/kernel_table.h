@@ -10,6 +10,7 @@
 #include "kernels/depthwise_window/depthwise_window.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/dequantized_product/dequantized_product.h"
+#include "kernels/few_channels/few_channels.h"
 #include "kernels/float_depthwise/float_depthwise.h"
 #include "kernels/float_functions/float_functions.h"
 #include "kernels/float_pool/float_pool.h"
@@ -43,6 +44,7 @@ struct KernelTable {
   const DepthwiseWindowKernels* depthwise_window;
   const DepthwisePlanesKernels* depthwise_planes;  // null in rows that transpose planes instead
   const GroupedKernels* grouped;
+  const FewChannelsKernels* few_channels;  // null in rows whose products are faster
   const WinogradKernels* winograd;
   const PackKernels* pack;
   const NibblesKernels* nibbles;

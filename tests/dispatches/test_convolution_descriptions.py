@@ -38,10 +38,10 @@ def test_which_tiles_copy_what_they_read(isa: str, num_threads: int) -> None:
     device = Device(isa=isa, num_threads=num_threads)
     level_2 = dmlcpu.info().cache_sizes[1]
     tiles = ", for a tile at a time"
-    for desc in (convolution(64, 1, 3, size=56), convolution(4, 1, 3, size=1100), convolution(64, 1, 7, size=112)):
+    for desc in (convolution(60, 9, 3, size=56), convolution(4, 9, 3, size=1100), convolution(64, 9, 7, size=112)):
         assert lines(device, desc)["activations"].endswith(tiles)
     far = {"dilations": (20, 20), "start_padding": (20, 20), "end_padding": (20, 20)}
-    assert not lines(device, convolution(64, 1, 3, size=math.isqrt(level_2 // 32), **far))["activations"].endswith(
+    assert not lines(device, convolution(64, 9, 3, size=math.isqrt(level_2 // 32), **far))["activations"].endswith(
         tiles
     )
 
@@ -232,6 +232,20 @@ def test_which_depthwise_convolutions_read_windows_where_they_stand(isa: str) ->
     for distance, reads in ((2, True), (14, True), (15, False)):
         apart = (distance, distance)
         assert reads_windows(start_padding=apart, end_padding=apart, dilations=apart, group_count=32) == reads
+
+
+def test_which_convolutions_have_few_channels(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as a kernel takes in less time than a product, in rows of outputs that fill most lanes."""
+    has_kernel = "few_channels" in kernels(isa, monkeypatch)
+
+    def are_few(channels: int, outputs: int, window: int, **changes: Any) -> bool:
+        told = lines(Device(num_threads=1, isa=isa), convolution(channels, outputs, window, **changes))
+        return told["algorithm"] == "direct, neighbouring outputs of a row as lanes"
+
+    for few in (are_few(64, 1, 3), are_few(64, 6, 3), are_few(6, 2, 1, size=9), are_few(1, 1, 3)):
+        assert few == has_kernel
+    others = (are_few(64, 9, 3), are_few(64, 5, 1), are_few(1, 3, 3), are_few(64, 3, 3, size=27))
+    assert not any(others)
 
 
 def test_why_a_convolution_has_so_many_threads() -> None:

@@ -101,6 +101,7 @@ void check_depthwise_planes(Check& check);
 void check_depthwise_window(Check& check);
 void check_dequantize(Check& check);
 void check_dequantized_product(Check& check);
+void check_few_channels(Check& check);
 void check_float_depthwise(Check& check);
 void check_float_pool(Check& check);
 void check_float_product(Check& check);

@@ -11,6 +11,7 @@ extern const DepthwiseWindowKernels depthwise_window;
 extern const GemmKernels gemm;
 }  // namespace dmlcpu::emulated_avx512_vnni
 namespace dmlcpu::emulated_avx_vnni {
+extern const FewChannelsKernels few_channels;
 extern const GemmKernels gemm;
 extern const WinogradKernels winograd;
 }  // namespace dmlcpu::emulated_avx_vnni
@@ -40,6 +41,8 @@ std::vector<EmulatedKernels> emulated_kernels() {
 #endif
 #if defined(DMLCPU_EMULATED_AVX_VNNI)
   if (unavailable_reason(Isa::avx2).empty()) {
+    add(kernels, "avx_vnni", "few_channels", emulated_avx_vnni::few_channels, &KernelTable::few_channels,
+        check_few_channels);
     add(kernels, "avx_vnni", "gemm", emulated_avx_vnni::gemm, &KernelTable::gemm, check_gemm);
     add(kernels, "avx_vnni", "winograd", emulated_avx_vnni::winograd, &KernelTable::winograd, check_winograd);
   }

@@ -64,6 +64,7 @@ constexpr Family kFamilies[] = {
     {"overlap", check_overlap},
     {"softmax", check_softmax},
     {"layer_normalization", check_layer_normalization},
+    {"few_channels", check_few_channels},
     {"grouped", check_grouped},
     {"winograd", check_winograd},
 };

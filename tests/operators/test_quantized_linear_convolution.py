@@ -35,6 +35,7 @@ from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 from tested_convolutions import (
     depthwise_shapes,
     edge_shapes,
+    few_channel_shapes,
     grouped_shapes,
     planar_depthwise_shapes,
     planar_shapes,
@@ -48,7 +49,9 @@ Devices = Mapping[str, dmlcpu.Device]
 ALL_TYPES = [ConvolutionTypes(*names) for names in itertools.product(BYTE_TYPES, repeat=3)]
 
 
-@pytest.mark.parametrize("shape", edge_shapes() + depthwise_shapes() + window_shapes() + grouped_shapes(), ids=str)
+@pytest.mark.parametrize(
+    "shape", edge_shapes() + depthwise_shapes() + window_shapes() + few_channel_shapes() + grouped_shapes(), ids=str
+)
 def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     for types, is_channels_last in itertools.product(ALL_TYPES[::3], (False, True)):
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)

@@ -11,6 +11,7 @@ from convolution_shapes import ConvolutionShape
 __all__ = [
     "depthwise_shapes",
     "edge_shapes",
+    "few_channel_shapes",
     "grouped_shapes",
     "planar_depthwise_shapes",
     "planar_shapes",
@@ -32,7 +33,7 @@ def square(kernel: int) -> dict[str, Any]:
 def planar_shapes() -> list[ConvolutionShape]:
     """Pointwise ones, around the pixels and the channels of a panel, an area, a step and a tile of planes."""
     shapes = [ConvolutionShape(channels, 33, (5, 13), (1, 1)) for channels in EDGE_CHANNELS if channels != 1]
-    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS if channels != 1]
+    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS if channels > 3]
     shapes += [ConvolutionShape(47, 48, (pixels,), (1,)) for pixels in (32, 33, 63, 64, 65, 79, 81, 97, 129)]
     # Several tiles of an image, and rows and panels whose distance would be a multiple of some lines.
     return [
@@ -212,6 +213,26 @@ def window_shapes() -> list[ConvolutionShape]:
             shapes.append(ConvolutionShape(1, 1, (13, 11), (kernel, kernel), groups=97, batch=2, **attributes))
             shapes.append(ConvolutionShape(1, 1, (13, 3), (kernel, kernel), groups=48, **attributes))
         shapes.append(ConvolutionShape(1, 1, (37, 300), groups=130, strides=(2, 1), **window))
+    return shapes
+
+
+def few_channel_shapes() -> list[ConvolutionShape]:
+    """Up to eight output channels: parts of vectors of pixels and of groups of channels, windows, strips and bands."""
+    shapes = []
+    same = square(3)
+    for outputs in range(1, 10):
+        shapes.append(ConvolutionShape(5, outputs, (3, 29 + outputs), **same))
+        shapes.append(ConvolutionShape(8, outputs, (5, 7), (1, 1), batch=2))
+    for channels in (1, 2, 3, 4, 6, 65):
+        shapes.append(ConvolutionShape(channels, 3, (4, 40), batch=2, **same))
+        shapes.append(ConvolutionShape(channels, 2, (19, 70), (2, 5), strides=(3, 1), end_padding=(1, 4)))
+        shapes.append(ConvolutionShape(channels, 1, (9, 44), (3, 3), dilations=(2, 5), start_padding=(7, 3)))
+    shapes += [
+        ConvolutionShape(4, 2, (2, 3), (3, 3), start_padding=(30, 40), end_padding=(1, 35)),
+        ConvolutionShape(700, 3, (2, 500), **same),
+        ConvolutionShape(300, 5, (40, 50), (1, 1)),
+        ConvolutionShape(7, 4, (301,), (9,), start_padding=(4, 0), end_padding=(4, 0)),
+    ]
     return shapes
 
 

@@ -103,6 +103,10 @@ MakeAlgorithm make_depthwise_window_convolution;
 // codes, and PaddedStrips::applies to their strips.
 AppliesTo grouped_applies;
 MakeAlgorithm make_grouped_convolution;
+// A single group of few output channels in rows of many pixels, whose sums become codes, and PaddedStrips::applies to
+// their strips; where a kernel is faster than products.
+AppliesTo few_channels_applies;
+MakeAlgorithm make_few_channels_convolution;
 // The transforms of kernels/winograd, for windows of 3 x 3, where they pay by estimate.
 AppliesTo winograd_applies;
 MakeAlgorithm make_winograd_convolution;

@@ -44,6 +44,7 @@ constexpr AlgorithmRow kAlgorithms[] = {
     {depthwise_planes_applies, make_depthwise_planes_convolution, neither, Work::taps, false},
     {depthwise_applies, make_depthwise_convolution, both, Work::taps, true},
     {grouped_applies, make_grouped_convolution, both, Work::products, true},
+    {few_channels_applies, make_few_channels_convolution, neither, Work::products, false},
     {winograd_applies, make_winograd_convolution, both, Work::products, false},
     {planar_product_applies, make_planar_product_convolution, neither, Work::products, false},
     {always, make_product_convolution, input_of_product, Work::products, false},
