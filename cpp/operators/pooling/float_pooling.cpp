@@ -19,6 +19,7 @@
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/float_bands.h"
+#include "operators/pooling/largest_float.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
@@ -37,7 +38,8 @@ class FloatPooling final : public CompiledOperator {
         geometry_(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput))),
         maximum_(index_attribute(desc(), "function", 2) == 1),
         halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
-        block_(largest_block()),
+        folds_(folds_rows()),
+        block_(folds_ ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
         whole_columns_(geometry_.axes[2].whole_windows()),
         bands_(geometry_, maximum_, target()),
@@ -51,7 +53,7 @@ class FloatPooling final : public CompiledOperator {
   std::string describe() const override {
     return std::string("algorithm: ") + (maximum_ ? "maxima" : "averages") + " of runs of " +
            counted(block_.columns, "column") + " of " + counted(block_.channels, "channel") +
-           "\nkernel: " + kernel_words(target(), runs_ ? "float_pool" : "float_functions") +
+           "\nkernel: " + (folds_ ? "none" : kernel_words(target(), runs_ ? "float_pool" : "float_functions")) +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
   }
 
@@ -99,6 +101,23 @@ class FloatPooling final : public CompiledOperator {
     return std::max<std::int64_t>(kElementsPerTask / work, 1);
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
+
+  // Elements of a row of a window, or of all of its rows where these are one run in memory.
+  bool joins_rows() const {
+    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+    return vertical.dilation * vertical.input_step == horizontal.input && horizontal.padding == 0 &&
+           horizontal.window == horizontal.input;
+  }
+  // Whether the maximum of a plane, or of most of it, is that of runs which are long enough to be taken in lanes.
+  bool folds_rows() const {
+    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+    constexpr std::int64_t kLongRun = 128;
+    static_assert(kLongRun >= kFoldedLanes);
+    if (!maximum_ || vertical.output != 1 || horizontal.output != 1) return false;
+    if (horizontal.input_step != 1 || horizontal.dilation != 1 || geometry_.input_channel_step == 1) return false;
+    const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
+    return (columns.end - columns.begin) * (joins_rows() ? rows.end - rows.begin : 1) >= kLongRun;
+  }
 
   // Columns and channels that make one run.
   struct Block {
@@ -228,7 +247,25 @@ class FloatPooling final : public CompiledOperator {
   void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis& vertical = geometry_.axes[1];
     const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
-    runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
+    if (folds_) {
+      *results = largest_of_rows(input, taps);
+    } else {
+      runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
+    }
+  }
+
+  // Input is column 0 of the first row.
+  float largest_of_rows(const float* input, const Taps& taps) const noexcept {
+    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+    const std::size_t rows = as_size(taps.rows.end - taps.rows.begin);
+    const std::size_t columns = as_size(taps.columns.end - taps.columns.begin);
+    input += horizontal.position(0, taps.columns.begin);
+    if (joins_rows()) return largest_of(input, rows * columns);
+    float result = -std::numeric_limits<float>::infinity();
+    for (std::size_t i = 0; i < rows; ++i, input += vertical.dilation * vertical.input_step) {
+      result = larger(result, largest_of(input, columns));
+    }
+    return result;
   }
 
   // Input is column 0 of the first row.
@@ -315,7 +352,7 @@ class FloatPooling final : public CompiledOperator {
   static constexpr std::int64_t kElementsPerTask = StridedRuns::kElementsPerTask;
 
   PoolingGeometry geometry_;
-  bool maximum_, halves_;
+  bool maximum_, halves_, folds_;
   Block block_;
   bool runs_;
   IndexRange whole_columns_;
