@@ -53,6 +53,35 @@ def test_special_numbers(function: Any) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("slope", [0.25, 1, 0, -0.25, 3])
+@pytest.mark.parametrize("shape", [(1,), (1, 1)], ids=str)
+def test_one_slope_is_one_function(slope: float, shape: tuple[int, ...]) -> None:
+    builder = Builder()
+    x = builder.input("float32", (2, len(SPECIAL)))
+    builder.output(builder.node("PRelu", [x, np.full(shape, slope, np.float32)]), "float32")
+    feed = np.stack([SPECIAL, np.linspace(-3, 3, len(SPECIAL), dtype=np.float32)])
+    if slope == 0:
+        feed[np.isinf(feed)] = 5
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    [result] = session.run(None, {"x": feed})
+    [expected] = results_of_onnxruntime(model, {"x": feed})
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
+    [part] = session.partitions()
+    assert len(part.steps) == 1
+
+
+def test_mish_far_below_zero() -> None:
+    """Where the logarithm of 1 + exp(x) would lose all of it."""
+    feed = np.linspace(-80, 30, 1001, dtype=np.float32)
+    builder = Builder(18)
+    builder.output(builder.node("Mish", [builder.input("float32", feed.shape)]), "float32")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    x = feed.astype(np.float64)
+    np.testing.assert_allclose(result, x * np.tanh(np.logaddexp(0, x)), rtol=2e-6)
+
+
 @pytest.mark.parametrize("exponent", [0.5, -0.5, -1, 1 / 3, -0.7, 2, 3])
 def test_powers(random_numbers: np.random.Generator, exponent: float) -> None:
     """Means of powers, such as those of a generalized mean, are no codes."""

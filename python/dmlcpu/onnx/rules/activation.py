@@ -188,7 +188,7 @@ def _computed_float32(lowering: Lowering, value: Value) -> Tensor:
 
 
 def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """PRelu: with one slope a table, else what is above 0 plus the slopes times what is below.
+    """PRelu: with one slope a table or LeakyRelu, else what is above 0 plus the slopes times what is below.
 
     Slopes between 0 and 1 make of the latter the larger of the value and its product with the slope.
     """
@@ -196,6 +196,8 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if slope.size == 1 and isinstance(value, Table):
         return table_only(lowering, node, [value, Constant(slope.reshape(1))])
     tensor = _computed_float32(lowering, value)
+    if slope.size == 1:
+        return [on_each_float(lowering, FloatUnary.LEAKY_RELU, tensor, alpha=float(slope.reshape(())))]
     if np.all((slope > 0) & (slope <= 1)):
         product = on_floats(lowering, FloatBinary.MULTIPLY, tensor, Constant(slope))
         return [on_floats(lowering, FloatBinary.MAXIMUM, tensor, product)]

@@ -87,8 +87,15 @@ def _softplus(x: Floats, node: Node) -> Floats:
     return x.larger(0.0) + (exponential + 1.0).function(FloatUnary.LOGARITHM)
 
 
+# exp(20) + 2 is exp(20) in FLOAT32, and the square of that far from the largest number.
+_MISH_IS_X: Final = 20.0
+
+
 def _mish(x: Floats, node: Node) -> Floats:
-    return x * _softplus(x, node).function(FloatUnary.TANH)
+    """With e = exp(x) and n = e * (e + 2) the factor of x, tanh(log(1 + e)), is n / (n + 2): 1 from 20 on."""
+    exponential = x.smaller(_MISH_IS_X).function(FloatUnary.EXPONENTIAL)
+    n = exponential * (exponential + 2.0)
+    return x * (n / (n + 2.0))
 
 
 def _softsign(x: Floats, node: Node) -> Floats:
