@@ -164,6 +164,22 @@ class BindingResolver:
         self._check_overlaps(arrays)
         return self._packed(arrays)
 
+    def inputs(self, arrays: Mapping[str, Any]) -> list[np.ndarray[Any, Any] | None]:
+        """Return one array an input, owned or not; None for those without a desc.
+
+        Args:
+            arrays: By the names of tensors, entries of arrays of them too. None is as good as nothing.
+
+        Raises:
+            BindingError: A name is unknown, missing or an output's, or a value fits no tensor.
+        """
+        inputs = [tensor for tensor in self._tensors if not tensor.output]
+        for name, value in arrays.items():
+            if value is not None and all(tensor.name != name for tensor in inputs):
+                known = ", ".join(tensor.name for tensor in inputs if tensor.desc is not None)
+                raise self._error(str(name), "an array, though no input has this name", f"one of {known}")
+        return [self._resolve(tensor, arrays.get(tensor.name), tensor.owned) for tensor in inputs]
+
     def _value(self, tensor: TensorBinding, bindings: Mapping[str, Any]) -> Any:
         """Return what was given for a tensor; of one in an array of tensors, its entry of the sequence."""
         name, entry = place_of(tensor.name)

@@ -13,7 +13,7 @@ from dmlcpu.coercion import coerce_integer
 from dmlcpu.compiled_operator import CompiledOperator
 from dmlcpu.device import Device, default_device
 from dmlcpu.enums import TensorDataType, TensorFlags
-from dmlcpu.errors import BindingError, DmlError, InvalidDescError, UnsupportedFeatureLevelError
+from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.functions.arguments import Arguments, argument_of, output_names
 from dmlcpu.functions.error_messages import told_by_arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
@@ -93,12 +93,7 @@ class FunctionCall(Arguments):
             tensors[name] = replace(_desc(*layout), flags=flags)
         values = {name: coerce_integer(value) for name, value in attributes.items()}
         bindings = {name: _binding(array) for name, array in arrays.items()}
-        try:
-            outputs = builder.add_operator(self.desc_type(**_gathered(tensors.items()), **values), bindings)
-        except ValueError as error:
-            if isinstance(error, DmlError):
-                raise
-            raise BindingError(f"{self.function}: {error}") from None
+        outputs = builder.add_operator(self.desc_type(**_gathered(tensors.items()), **values), bindings)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _layout(self, name: str, array: Any) -> Layout:

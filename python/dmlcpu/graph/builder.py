@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from dmlcpu.bindings import TensorBinding
+from dmlcpu.bindings import BindingResolver, TensorBinding
 from dmlcpu.coercion import coerce_integer
 from dmlcpu.compiled_operator import operator_attributes, operator_tensors
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import Device, check_flags, default_device, print_plan
 from dmlcpu.enums import ExecutionFlags, TensorFlags
+from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.connections import check_graph_level
 from dmlcpu.graph.native_graph import NativeGraph
@@ -110,19 +111,25 @@ class GraphBuilder:
 
         Returns:
             Its outputs.
+
+        Raises:
+            InvalidDescError, UnsupportedFeatureLevelError: The operator is refused.
+            BindingError: An array is missing, unknown or does not fit, or its expression is of another builder.
         """
         operator = self._device.create_operator(desc)
-        inputs: list[int | None] = []
-        outputs: list[TensorDesc] = []
-        for tensor in operator_tensors(desc):
-            if tensor.output:
-                if tensor.desc is not None:
-                    outputs.append(tensor.desc)
-            elif tensor.desc is None:
-                inputs.append(None)
-            else:
-                inputs.append(self._value(arrays[tensor.name], tensor.desc))
-        values = self._graph.add_node(operator.type.name, inputs, outputs, operator_attributes(desc))
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"arrays: got an object of type {type(arrays).__name__}, expected a mapping of fields")
+        name, tensors = operator.type.name, operator_tensors(desc)
+        for field, array in arrays.items():
+            if isinstance(array, Expression):
+                raise BindingError(f"{name}: {field}: got an expression, expected its placeholder()", field)
+        bound = BindingResolver(name, tensors).inputs(arrays)
+        inputs = [
+            None if array is None else self._value(name, tensor, array)
+            for tensor, array in zip(tensors, bound, strict=False)  # inputs come first
+        ]
+        outputs = [tensor.desc for tensor in tensors if tensor.output and tensor.desc is not None]
+        values = self._graph.add_node(name, inputs, outputs, operator_attributes(desc))
         return [Expression(self, value, output) for value, output in zip(values, outputs, strict=True)]
 
     def add_reshape(self, expression: Expression, sizes: Sequence[int]) -> Expression:
@@ -130,14 +137,18 @@ class GraphBuilder:
         desc = TensorDesc(expression.desc.data_type, sizes)
         return Expression(self, self._graph.add_view("RESHAPE", [expression.value], sizes), desc)
 
-    def _value(self, array: _Array, desc: TensorDesc) -> int:
+    def _value(self, operator_name: str, tensor: TensorBinding, array: _Array) -> int:
+        """Return the value that an array, which fits its tensor, stands for."""
+        desc = tensor.desc
+        assert desc is not None
         expression = expression_of(array)
         if expression is None:
             if has_data_type(array.dtype, desc.data_type) and is_four_bits(desc.data_type):
-                array = TensorBinding("", desc, owned=True, output=False).packed_copy(array)
+                array = tensor.packed_copy(array)
             return self._graph.add_constant(desc, array)
         if expression.builder is not self:
-            raise ValueError("an expression of another GraphBuilder: a graph has one builder")
+            got, expected = "an expression of another GraphBuilder", "one of this: a graph has one builder"
+            raise BindingError(f"{operator_name}: {tensor.name}: got {got}, expected {expected}", tensor.name)
         if expression.desc.data_type != desc.data_type:  # packed bytes, seen as the elements in them
             return self._graph.reinterpret(expression.value, desc)
         if tuple(expression.desc.sizes) == tuple(desc.sizes):
