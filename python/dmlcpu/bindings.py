@@ -97,6 +97,16 @@ class TensorBinding:
         """Return the packed elements, gaps included, of an array that holds one in each byte."""
         return packed(as_strided(array.view(np.uint8), (self.span,), (1,)))
 
+    def flat_copy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the elements, gaps included, of an array that fits, as they lie in memory; those of 4 bits packed."""
+        assert self.desc is not None
+        is_packed = self.is_packed(array)
+        if is_four_bits(self.desc.data_type) and not is_packed:
+            return self.packed_copy(array)
+        length = packed_length(self.span) if is_packed else self.span
+        elements: np.ndarray[Any, Any] = as_strided(array, (length,), (array.itemsize,)).copy()
+        return elements
+
     def unpack_into(self, array: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any]) -> None:
         """Write packed elements to an array that holds one in each byte, and nothing into its gaps."""
         assert self.desc is not None

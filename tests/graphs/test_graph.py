@@ -148,6 +148,30 @@ def test_a_builder_goes_with_its_expressions(device: Device, random_numbers: Rng
     assert graph.dispatch(input_0=np.ones((1, 8), np.uint8)).shape == (1, 8)
 
 
+def test_constants_are_what_arrays_held_when_they_were_passed(random_numbers: Rng) -> None:
+    """Arrays of any layout, written to before the graph is built: packed, transposed, with gaps, repeated."""
+    x = codes(random_numbers, (3, 4))
+    builder = GraphBuilder()
+    left = input_tensor(builder, 0, TensorDesc.from_array(x))
+    memory = codes(random_numbers, (9, 10), np.int8)
+    views = [memory[:4], memory.T[3:7], memory[1:8:2, ::3], np.broadcast_to(memory[0], (4, 10)), memory[5:, 9:]]
+    outputs, expected = [], []
+    for b in views:
+        outputs.append(dmlcpu.matrix_multiply_integer(left, 0, b, 0))
+        expected.append(dmlcpu.matrix_multiply_integer(x, 0, b, 0))
+        memory += 1
+    scale = np.zeros(1, np.float32)
+    for step in (1, 2, 4):
+        scale[:] = step
+        outputs.append(dmlcpu.dequantize_linear(left, scale))
+        expected.append(dmlcpu.dequantize_linear(x, scale))
+    scale[:] = 8
+    for result, wanted in zip(
+        builder.build(dmlcpu.ExecutionFlags.NONE, outputs).dispatch(input_0=x), expected, strict=True
+    ):
+        np.testing.assert_array_equal(result, wanted)
+
+
 def test_what_no_output_needs_is_not_compiled() -> None:
     builder = dmlcpu.GraphBuilder(dmlcpu.Device())
     desc = dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (4,))

@@ -154,6 +154,23 @@ def test_packed_bytes_are_seen_as_the_elements_in_them(devices: Devices, random_
 
 
 @pytest.mark.parametrize("data_type", TYPES)
+def test_constants_are_what_arrays_held_when_they_were_passed(random_numbers: Rng, data_type: TensorDataType) -> None:
+    """Zero points, packed and one to a byte, written to before the graph is built."""
+    x = random_numbers.normal(0, 3, (4, 6)).astype(np.float32)
+    scale = np.ones((4, 1), np.float32)
+    zero_points = random_codes(random_numbers, data_type, (4, 1))
+    builder = GraphBuilder()
+    floats = input_tensor(builder, 0, TensorDesc.from_array(x))
+    outputs, expected = [], []
+    for given in (packed_bytes(zero_points), zero_points):
+        expected.append(dmlcpu.quantize(x, scale, given.copy(), output_data_type=data_type))
+        outputs.append(dmlcpu.quantize(floats, scale, given, output_data_type=data_type))
+        given[...] = 0
+    for result, wanted in zip(builder.build(ExecutionFlags.NONE, outputs).dispatch(input_0=x), expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize(("sizes", "strides"), [((3, 5), None), ((3, 5), (1, 3)), ((3, 5), (9, 2)), ((4, 1300), None)])
 def test_copies_move_nibbles(
     devices: Devices,

@@ -19,7 +19,7 @@ from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.connections import check_graph_level
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
+from dmlcpu.tensor import TensorDesc, dtype_of, is_four_bits, span_in_elements
 from dmlcpu.validation import validate_graph_input
 
 __all__ = ["Expression", "GraphBuilder", "expression_of", "input_tensor"]
@@ -107,7 +107,7 @@ class GraphBuilder:
 
         Args:
             desc: Describes it; tensors of arrays that are no expression's are flagged OWNED_BY_DML.
-            arrays: The inputs by field: views of placeholders, and arrays that become constants.
+            arrays: The inputs by field: views of placeholders, and arrays, which are copied and become constants.
 
         Returns:
             Its outputs.
@@ -143,9 +143,7 @@ class GraphBuilder:
         assert desc is not None
         expression = expression_of(array)
         if expression is None:
-            if has_data_type(array.dtype, desc.data_type) and is_four_bits(desc.data_type):
-                array = tensor.packed_copy(array)
-            return self._graph.add_constant(desc, array)
+            return self._graph.add_constant(desc, tensor.flat_copy(array))  # the caller may write to it before build
         if expression.builder is not self:
             got, expected = "an expression of another GraphBuilder", "one of this: a graph has one builder"
             raise BindingError(f"{operator_name}: {tensor.name}: got {got}, expected {expected}", tensor.name)
