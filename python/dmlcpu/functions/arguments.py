@@ -21,7 +21,8 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
 from dmlcpu.functions.plain_numbers import are_numbers, is_number, numbers_in
-from dmlcpu.graph.builder import Expression
+from dmlcpu.graph.builder import Expression, expression_of
+from dmlcpu.graph.placeholders import is_copy_of_placeholder
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.shown_values import shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
@@ -104,9 +105,13 @@ class Arguments:
         except Exception as error:  # a foreign object may raise anything
             got = f"an object of type {type(value).__name__} ({error})"
             raise self.error(name, got, "an array") from error
+        if is_copy_of_placeholder(value):
+            raise self.error(name, "a copy of a placeholder", "a view of it, or the expression")
         if array.flags.aligned and can_be_described(array.dtype, array.strides):
             return array
         self.data_type(name, array.dtype)
+        if expression_of(array) is not None:
+            raise self.error(name, f"a placeholder's view of strides {array.strides}", "strides that are not negative")
         copy: Array = array.copy(order="K")
         return copy
 

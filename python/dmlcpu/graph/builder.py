@@ -19,13 +19,19 @@ from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.connections import check_graph_level
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.tensor import TensorDesc, dtype_of, is_four_bits, span_in_elements
+from dmlcpu.graph.placeholders import (
+    is_copy_of_placeholder,
+    new_placeholder,
+    offset_in_placeholder,
+    owner_of,
+    row_major_runs,
+)
+from dmlcpu.tensor import TensorDesc, is_four_bits, span_in_bytes
 from dmlcpu.validation import validate_graph_input
 
 __all__ = ["Expression", "GraphBuilder", "expression_of", "input_tensor"]
 
 _Array = np.ndarray[Any, Any]
-_BYTE = np.dtype(np.uint8)
 
 
 class GraphBuilder:
@@ -107,7 +113,8 @@ class GraphBuilder:
 
         Args:
             desc: Describes it; tensors of arrays that are no expression's are flagged OWNED_BY_DML.
-            arrays: The inputs by field: views of placeholders, and arrays, which are copied and become constants.
+            arrays: The inputs by field: placeholders, or views that begin with them and whose strides are not negative;
+                and arrays, which are copied and become constants.
 
         Returns:
             Its outputs.
@@ -122,7 +129,9 @@ class GraphBuilder:
         name, tensors = operator.type.name, operator_tensors(desc)
         for field, array in arrays.items():
             if isinstance(array, Expression):
-                raise BindingError(f"{name}: {field}: got an expression, expected its placeholder()", field)
+                raise _error(name, field, "an expression", "its placeholder()")
+            if is_copy_of_placeholder(array):
+                raise _error(name, field, "a copy of a placeholder", "a view of it")
         bound = BindingResolver(name, tensors).inputs(arrays)
         inputs = [
             None if array is None else self._value(name, tensor, array)
@@ -142,21 +151,41 @@ class GraphBuilder:
         desc = tensor.desc
         assert desc is not None
         expression = expression_of(array)
-        if expression is None:
-            return self._graph.add_constant(desc, tensor.flat_copy(array))  # the caller may write to it before build
+        if expression is not None:
+            if (misfit := self._misfit(expression, desc, array)) is not None:
+                raise _error(operator_name, tensor.name, *misfit)
+            return self._seen_as(expression, desc)
+        return self._graph.add_constant(desc, tensor.flat_copy(array))  # the caller may write to it before build
+
+    def _misfit(self, expression: Expression, desc: TensorDesc, view: _Array) -> tuple[str, str] | None:
+        """Return what a view of a placeholder is that no tensor of the graph can be, and what it should be."""
         if expression.builder is not self:
-            got, expected = "an expression of another GraphBuilder", "one of this: a graph has one builder"
-            raise BindingError(f"{operator_name}: {tensor.name}: got {got}, expected {expected}", tensor.name)
-        if expression.desc.data_type != desc.data_type:  # packed bytes, seen as the elements in them
-            return self._graph.reinterpret(expression.value, desc)
-        if tuple(expression.desc.sizes) == tuple(desc.sizes):
-            return expression.value
-        # numpy repeated and reshaped the placeholder: axes of stride 0 are repeated.
-        core = [1 if stride == 0 else size for size, stride in zip(array.shape, array.strides, strict=True)]
-        if 0 in expression.desc.element_strides or prod(core) != prod(expression.desc.sizes):
-            return self._graph.reinterpret(expression.value, desc)
-        value = self._graph.add_view("RESHAPE", [expression.value], core)
-        return value if tuple(core) == array.shape else self._graph.add_view("EXPAND", [value], array.shape)
+            return "an expression of another GraphBuilder", "one of this: a graph has one builder"
+        if is_four_bits(expression.desc.data_type) and not is_four_bits(desc.data_type):
+            return f"elements of {expression.desc.data_type.name}", "elements of at least a byte"
+        offset, size, given = offset_in_placeholder(view), span_in_bytes(desc), span_in_bytes(expression.desc)
+        if offset != 0 or size > given:
+            got = f"{size} bytes from byte {offset} of a placeholder on"
+            return got, f"a view of its {given} bytes that begins with the first"
+        return None
+
+    def _seen_as(self, expression: Expression, desc: TensorDesc) -> int:
+        """Return the memory of an expression as another tensor, by its elements if these are in the same order."""
+        given = expression.desc
+        order = row_major_runs(given.sizes, given.element_strides)
+        if given.data_type == desc.data_type:
+            if tuple(given.sizes) == tuple(desc.sizes) and row_major_runs(desc.sizes, desc.element_strides) == order:
+                return expression.value
+            # Axes of stride 0 are repeated.
+            core = [1 if step == 0 else size for size, step in zip(desc.sizes, desc.element_strides, strict=True)]
+            if row_major_runs(core, desc.element_strides) == order:
+                value = self._graph.add_view("RESHAPE", [expression.value], core)
+                return value if core == [*desc.sizes] else self._graph.add_view("EXPAND", [value], desc.sizes)
+        return self._graph.reinterpret(expression.value, desc)
+
+
+def _error(operator_name: str, field: str, got: str, expected: str) -> BindingError:
+    return BindingError(f"{operator_name}: {field}: got {got}, expected {expected}", field)
 
 
 class Expression:
@@ -203,33 +232,22 @@ class Expression:
     def placeholder(self) -> _Array:
         """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read.
 
+        Its views stand for the same elements: transposed, with other sizes, repeated, or some of them from the first
+        one on. A copy stands for nothing.
+
         It is made anew each time: arrays take no part in the search for cycles, so that one kept here, which knows the
         expression, would keep the builder with all of its constants forever.
 
         Raises:
             TypeError: The elements have 4 bits, and ml_dtypes is not installed.
         """
-        # The interface of arrays cannot name 4-bit types.
-        return np.asarray(_Placeholder(self)).view(dtype_of(self.desc.data_type))
-
-
-class _Placeholder:
-    """The memory behind the placeholder of an expression; the base of every view of it."""
-
-    def __init__(self, expression: Expression) -> None:
-        desc = expression.desc
-        dtype = _BYTE if is_four_bits(desc.data_type) else dtype_of(desc.data_type)
-        self.expression = expression
-        self._memory = np.empty(span_in_elements(desc.sizes, desc.strides), dtype)
-        strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)
-        self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
+        return new_placeholder(self, self.desc)
 
 
 def expression_of(array: object) -> Expression | None:
     """Return the expression of whose placeholder an array is a view."""
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return array.expression if isinstance(array, _Placeholder) else None
+    expression: Expression | None = owner_of(array)
+    return expression
 
 
 def input_tensor(builder: GraphBuilder, index: int, desc: TensorDesc) -> Expression:

@@ -1,0 +1,126 @@
+"""Arrays that stand for tensors of a graph, so that numpy works out shapes and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from dmlcpu.tensor import TensorDesc, dtype_of, is_four_bits, span_in_elements
+
+__all__ = [
+    "is_copy_of_placeholder",
+    "new_placeholder",
+    "offset_in_placeholder",
+    "owner_of",
+    "row_major_runs",
+]
+
+_Array = np.ndarray[Any, Any]
+_BYTE = np.dtype(np.uint8)
+
+
+class Placeholder(np.ndarray[Any, Any]):
+    """A view of memory that nobody writes to. Its own views and copies are placeholders, too.
+
+    It is no plain array, so that no call of a function on arrays that was remembered is taken for one on placeholders.
+    """
+
+    __array_ufunc__ = None  # type: ignore[assignment]  # as numpy's documentation says
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a view or a copy.
+
+        Raises:
+            TypeError: It would be a number.
+        """
+        entry = super().__getitem__(key)
+        if not isinstance(entry, np.ndarray):
+            raise TypeError("a placeholder has no elements to read, only views")
+        return entry
+
+
+class _Memory:
+    """The memory behind a placeholder; the base of every view of it."""
+
+    def __init__(self, owner: object, desc: TensorDesc) -> None:
+        dtype = _BYTE if is_four_bits(desc.data_type) else dtype_of(desc.data_type)
+        self.owner = owner
+        self._memory = np.zeros(span_in_elements(desc.sizes, desc.strides), dtype)
+        strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)
+        self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
+
+
+# What has a base: arrays, and what numpy puts between a view of any strides and the array that it is of.
+_VIEWS: Final[tuple[type[Any], ...]] = (np.ndarray, type(as_strided(np.empty(1), (1,), (0,)).base))
+
+
+def new_placeholder(owner: object, desc: TensorDesc) -> Placeholder:
+    """Return an array that lies in memory as a desc says, of no content.
+
+    Raises:
+        TypeError: The elements have 4 bits, and ml_dtypes is not installed.
+    """
+    # The interface of arrays cannot name 4-bit types.
+    return np.asarray(_Memory(owner, desc)).view(dtype_of(desc.data_type)).view(Placeholder)
+
+
+def owner_of(array: object) -> Any:
+    """Return the owner of the placeholder that an array is a view of; None of other arrays and objects.
+
+    >>> from dmlcpu.enums import TensorDataType
+    >>> placeholder = new_placeholder("owner", TensorDesc(TensorDataType.UINT8, (2, 3)))
+    >>> owner_of(placeholder[1:].T), owner_of(placeholder.copy())
+    ('owner', None)
+    """
+    memory = _memory_of(array)
+    return None if memory is None else memory.owner
+
+
+def is_copy_of_placeholder(array: object) -> bool:
+    """Return whether an array is a copy of a placeholder or a view of a copy, which stands for nothing.
+
+    >>> from dmlcpu.enums import TensorDataType
+    >>> placeholder = new_placeholder("owner", TensorDesc(TensorDataType.UINT8, (2, 3)))
+    >>> is_copy_of_placeholder(placeholder[1:].T), is_copy_of_placeholder(placeholder.copy().T)
+    (False, True)
+    """
+    return isinstance(array, Placeholder) and _memory_of(array) is None
+
+
+def offset_in_placeholder(array: _Array) -> int:
+    """Return the bytes from the first element of a placeholder to that of a view of it.
+
+    >>> from dmlcpu.enums import TensorDataType
+    >>> offset_in_placeholder(new_placeholder("owner", TensorDesc(TensorDataType.FLOAT32, (2, 3)))[1:])
+    12
+    """
+    memory = _memory_of(array)
+    assert memory is not None
+    offset: int = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    return offset
+
+
+def _memory_of(array: object) -> _Memory | None:
+    while isinstance(array, _VIEWS):
+        array = array.base
+    return array if isinstance(array, _Memory) else None
+
+
+def row_major_runs(sizes: Iterable[int], strides: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the sizes and strides of the fewest axes that lead through memory as others do in row-major order.
+
+    >>> row_major_runs((2, 1, 3, 4), (12, 0, 4, 1)), row_major_runs((2, 3), (1, 2))
+    ([(24, 1)], [(2, 1), (3, 2)])
+    """
+    runs: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if size == 1:
+            continue
+        if runs and runs[-1][1] == size * stride:
+            runs[-1] = (runs[-1][0] * size, stride)
+        else:
+            runs.append((size, stride))
+    return runs
