@@ -219,6 +219,30 @@ def test_outputs_are_a_sequence() -> None:
         builder.build(ExecutionFlags.NONE, x)  # type: ignore[arg-type]
 
 
+def test_expressions_of_a_graph_are_its_own() -> None:
+    builder = GraphBuilder()
+    foreign = input_tensor(GraphBuilder(), 0, TensorDesc(U8, (6,)))
+    for value, got in ((foreign, "an expression of another GraphBuilder"), (np.zeros(6), "an object of type ndarray")):
+        with pytest.raises(TypeError, match=rf"^outputs\[0\]: got {got}, expected an expression of this builder$"):
+            builder.build(ExecutionFlags.NONE, [value])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match=f"^expression: got {got}, expected an expression of this builder$"):
+            builder.add_reshape(value, (2, 3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [(7,), (-1,), (2, -3), (0,), (6.0,), 6, "6", None, {6}, (1,) * 8 + (6,)], ids=repr)
+def test_sizes_of_reshaped_expressions(sizes: Any) -> None:
+    builder = GraphBuilder()
+    x = input_tensor(builder, 0, TensorDesc(U8, (6,)))
+    for reshape in (x.reshape, lambda sizes: builder.add_reshape(x, sizes)):
+        with pytest.raises(ValueError, match=r"^sizes: got .*, expected 1 to 8 positive integers for 6 elements$"):
+            reshape(sizes)
+    for good in ((2, 3), [np.int64(3), 2], np.array([6, 1]), (1,) * 7 + (6,)):
+        assert builder.add_reshape(x, good).desc == x.reshape(good).desc  # type: ignore[arg-type]
+        assert x.reshape(good).desc.sizes == tuple(good)  # type: ignore[arg-type]
+    assert builder.add_reshape(x, (6,)) is x
+    assert input_tensor(builder, 1, TensorDesc(U8, (1, 1))).reshape(()).desc.sizes == (1,)
+
+
 def test_what_is_compiled_does_not_pickle() -> None:
     device = Device()
     graph = dequantize_graph(device)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dmlcpu.bindings import BindingResolver, TensorBinding
-from dmlcpu.coercion import coerce_integer
+from dmlcpu.coercion import coerce_integer, coerce_sequence
 from dmlcpu.compiled_operator import operator_attributes, operator_tensors
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import Device, check_flags, default_device, print_plan
@@ -26,12 +26,14 @@ from dmlcpu.graph.placeholders import (
     owner_of,
     row_major_runs,
 )
+from dmlcpu.shown_values import shown
 from dmlcpu.tensor import TensorDesc, is_four_bits, span_in_bytes
 from dmlcpu.validation import validate_graph_input
 
 __all__ = ["Expression", "GraphBuilder", "expression_of", "input_tensor"]
 
 _Array = np.ndarray[Any, Any]
+_MOST_AXES: Final = 8
 
 
 class GraphBuilder:
@@ -84,8 +86,7 @@ class GraphBuilder:
         if not outputs:
             raise ValueError("outputs: got none, expected at least one expression")
         for index, expression in enumerate(outputs):
-            if not isinstance(expression, Expression) or expression.builder is not self:
-                raise TypeError(f"outputs[{index}]: expected an expression of this builder, got {expression!r}")
+            self._check_own(f"outputs[{index}]", expression)
         graph, numbers = self._graph.reaching(expression.value for expression in outputs)
         for index, expression in enumerate(outputs):
             desc = replace(expression.desc, flags=TensorFlags.NONE)
@@ -142,9 +143,30 @@ class GraphBuilder:
         return [Expression(self, value, output) for value, output in zip(values, outputs, strict=True)]
 
     def add_reshape(self, expression: Expression, sizes: Sequence[int]) -> Expression:
-        """See ``Expression.reshape``."""
-        desc = TensorDesc(expression.desc.data_type, sizes)
-        return Expression(self, self._graph.add_view("RESHAPE", [expression.value], sizes), desc)
+        """See ``Expression.reshape``.
+
+        Raises:
+            ValueError: There are not as many elements, or the sizes are none of a tensor.
+            TypeError: It is no expression of this builder.
+        """
+        self._check_own("expression", expression)
+        lengths = coerce_sequence(sizes)
+        if lengths == ():
+            lengths = (1,)
+        given = tuple(expression.desc.sizes)
+        if not _are_sizes(lengths) or prod(lengths) != prod(given):
+            expected = f"1 to {_MOST_AXES} positive integers for {prod(given)} elements"
+            raise ValueError(f"sizes: got {shown(lengths)}, expected {expected}")
+        if lengths == given:
+            return expression
+        desc = TensorDesc(expression.desc.data_type, lengths)
+        return Expression(self, self._graph.add_view("RESHAPE", [expression.value], lengths), desc)
+
+    def _check_own(self, argument: str, expression: Expression) -> None:
+        if not isinstance(expression, Expression) or expression.builder is not self:
+            is_expression = isinstance(expression, Expression)
+            got = "an expression of another GraphBuilder" if is_expression else shown(expression)
+            raise TypeError(f"{argument}: got {got}, expected an expression of this builder")
 
     def _value(self, operator_name: str, tensor: TensorBinding, array: _Array) -> int:
         """Return the value that an array, which fits its tensor, stands for."""
@@ -184,6 +206,12 @@ class GraphBuilder:
         return self._graph.reinterpret(expression.value, desc)
 
 
+def _are_sizes(value: Any) -> bool:
+    return (
+        isinstance(value, tuple) and len(value) <= _MOST_AXES and all(type(size) is int and size > 0 for size in value)
+    )
+
+
 def _error(operator_name: str, field: str, got: str, expected: str) -> BindingError:
     return BindingError(f"{operator_name}: {field}: got {got}, expected {expected}", field)
 
@@ -220,14 +248,9 @@ class Expression:
         """Return the same elements in row-major order with other sizes; none at all count as one of 1.
 
         Raises:
-            ValueError: There are not as many elements.
+            ValueError: There are not as many elements, or the sizes are none of a tensor.
         """
-        lengths = tuple(sizes) or (1,)
-        if lengths == tuple(self.desc.sizes):
-            return self
-        if prod(lengths) != prod(self.desc.sizes) or min(lengths) < 1:
-            raise ValueError(f"sizes: got {lengths}, expected {prod(self.desc.sizes)} elements")
-        return self.builder.add_reshape(self, lengths)
+        return self.builder.add_reshape(self, sizes)
 
     def placeholder(self) -> _Array:
         """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read.
