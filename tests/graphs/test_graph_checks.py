@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 from collections.abc import Mapping
@@ -241,6 +242,14 @@ def test_sizes_of_reshaped_expressions(sizes: Any) -> None:
         assert x.reshape(good).desc.sizes == tuple(good)  # type: ignore[arg-type]
     assert builder.add_reshape(x, (6,)) is x
     assert input_tensor(builder, 1, TensorDesc(U8, (1, 1))).reshape(()).desc.sizes == (1,)
+
+
+def test_graphs_under_construction_are_not_copied() -> None:
+    builder = GraphBuilder()
+    for value in (builder, input_tensor(builder, 0, TensorDesc(U8, (6,)))):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"an? {type(value).__name__} cannot be copied or pickled"):
+                copied(value)  # type: ignore[operator]
 
 
 def test_what_is_compiled_does_not_pickle() -> None:

@@ -59,6 +59,10 @@ class GraphBuilder:
         self._graph = NativeGraph()
         self._inputs: set[int] = set()
 
+    def __reduce__(self) -> Any:
+        """Raise TypeError: its expressions know it alone, and a copy would have none."""
+        raise TypeError("a GraphBuilder cannot be copied or pickled; add the same nodes to another one")
+
     @property
     def device(self) -> Device:
         """Where the graph will run."""
@@ -243,6 +247,10 @@ class Expression:
     def __repr__(self) -> str:
         """Return the desc behind the word."""
         return f"Expression({self.desc!r})"
+
+    def __reduce__(self) -> Any:
+        """Raise TypeError: an expression is of its builder alone."""
+        raise TypeError("an Expression cannot be copied or pickled; it is of its builder alone")
 
     def reshape(self, sizes: Sequence[int]) -> Expression:
         """Return the same elements in row-major order with other sizes; none at all count as one of 1.
