@@ -62,14 +62,21 @@ def test_results_do_not_follow_the_caller(desc: dmlcpu.OperatorDesc, bits: int, 
 @each_mode
 def test_numbers_given_to_functions_are_converted_as_usual(bits: int) -> None:
     codes = np.arange(256, dtype=np.uint8)
-    scales = (0.1, -0.1, 1 / 3, 1e-40, 1e-7, 65519.9)
-    for data_type, given in (("FLOAT32", (*scales, 16777217, -16777219)), ("FLOAT16", scales)):
+    scales = (0.1, -0.1, 1 / 3, 1e-7, 65519.9)
+    for data_type, given in (("FLOAT32", (*scales, 1e-40, 16777217, -16777219)), ("FLOAT16", (*scales, 6e-8, 0.0))):
         output_type = dmlcpu.TensorDataType[data_type]
         for scale in given:
             expected = dmlcpu.dequantize_linear(codes, scale, 3, output_data_type=output_type)
             with mode(bits):
                 result = dmlcpu.dequantize_linear(codes, scale, 3, output_data_type=output_type)
             assert same_bits({"": result}, {"": expected}), scale
+        smallest = float(np.finfo(data_type.lower()).smallest_subnormal)
+        with mode(bits):
+            dmlcpu.dequantize_linear(codes, [smallest], output_data_type=output_type)
+            with pytest.raises(
+                dmlcpu.BindingError, match=f"^dequantize_linear: scale: got {smallest / 2}, expected a n"
+            ):
+                dmlcpu.dequantize_linear(codes, [smallest / 2], output_data_type=output_type)
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +19,7 @@ from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
-from dmlcpu.functions.plain_numbers import are_numbers, is_number, numbers_in
+from dmlcpu.functions.plain_numbers import are_numbers, is_number, number_not_held, numbers_in
 from dmlcpu.graph.builder import Expression, expression_of
 from dmlcpu.graph.placeholders import is_copy_of_placeholder
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
@@ -218,9 +217,9 @@ class Arguments:
                 raise self.error(name, shown(value), f"a number that {dtype} holds") from None
             raise self.error(name, f"{shown(value)} ({error})", f"numbers that {dtype} holds") from None
         if dtype.kind == "f":
-            for number, element in zip(numbers_in(value), typed.flat, strict=True):
-                if math.isfinite(number) and not np.isfinite(element):
-                    raise self.error(name, shown(number), f"a number that {dtype} holds, or an infinity")
+            number = _core.call_in_default_float_environment(number_not_held, value, typed)
+            if number is not None:
+                raise self.error(name, shown(number), f"a number that {dtype} holds, 0 or an infinity")
         return typed
 
     def axis(self, value: Any, rank: int) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["are_numbers", "is_number", "numbers_in"]
+__all__ = ["are_numbers", "is_number", "number_not_held", "numbers_in"]
 
 _MOST_AXES: Final = 8
 
@@ -39,3 +40,15 @@ def numbers_in(value: Any) -> Iterator[Any]:
         return
     for entry in value:
         yield from numbers_in(entry)
+
+
+def number_not_held(value: Any, floats: np.ndarray[Any, Any]) -> Any:
+    """Return the first number of a value that is finite, but not in an array made of them, or is 0 in it alone.
+
+    >>> number_not_held([0.0, 1e-7, 1e-9, 1e9], np.float16([0, 1e-7, 1e-9, np.inf]))
+    1e-09
+    """
+    for number, element in zip(numbers_in(value), floats.flat, strict=True):
+        if (math.isfinite(number) and not np.isfinite(element)) or (number != 0 and element == 0):
+            return number
+    return None
