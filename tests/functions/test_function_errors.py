@@ -20,6 +20,7 @@ IMAGE = np.arange(32, dtype=np.uint8).reshape(1, 2, 4, 4)
 FILTER = np.ones((3, 2, 2, 2), np.int8)
 READ_ONLY = np.zeros((2, 3), np.uint8)
 READ_ONLY.flags.writeable = False
+NONE = np.ones(0, np.float32)
 
 GOOD: dict[str, dict[str, Any]] = {
     "quantize_linear": {"input": X, "scale": 0.5, "zero_point": 3},
@@ -171,6 +172,29 @@ WRONG: list[tuple[str, dict[str, Any], type[dmlcpu.DmlError], str]] = [
     ),
     ("quantized_linear_convolution", {"filter": np.ones((3, 1, 2, 2), np.int8)}, InvalidDescError, "filter_tensor"),
     ("quantized_linear_convolution", {"filter": np.ones((3, 2, 5, 2), np.int8)}, InvalidDescError, "filter_tensor"),
+    # Neither rows, columns nor channels, and as few parameters for each.
+    ("quantized_linear_matrix_multiply", {"a": CODES[:0], "a_scale": NONE}, InvalidDescError, "a_tensor"),
+    ("quantized_linear_matrix_multiply", {"b": CODES.T[:, :0], "b_scale": NONE}, InvalidDescError, "b_tensor"),
+    ("quantized_linear_matrix_multiply", {"b_scale": NONE}, BindingError, "b_scale"),
+    ("matrix_multiply_integer_to_float", {"a": CODES[:0], "a_scale": NONE}, InvalidDescError, "a_tensor"),
+    (
+        "quantized_linear_convolution",
+        {"filter": FILTER[:0], "filter_scale": NONE, "bias": None},
+        InvalidDescError,
+        "filter_tensor",
+    ),
+    (
+        "quantized_linear_average_pooling",
+        {"input": IMAGE[:, :0], "input_scale": NONE},
+        InvalidDescError,
+        "input_tensor",
+    ),
+    (
+        "quantized_linear_average_pooling",
+        {"input": IMAGE[:, :0], "output_scale": NONE},
+        InvalidDescError,
+        "input_tensor",
+    ),
     # Attributes.
     ("quantized_linear_convolution", {"strides": 0}, InvalidDescError, "strides"),
     ("quantized_linear_convolution", {"strides": -1}, InvalidDescError, "strides"),

@@ -18,7 +18,16 @@ from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
+from dmlcpu.functions.layout import (
+    Array,
+    Layout,
+    broadcast,
+    can_be_described,
+    common_length,
+    new_array,
+    on_axis,
+    on_channel_axis,
+)
 from dmlcpu.functions.plain_numbers import are_numbers, is_number, number_not_held, numbers_in
 from dmlcpu.graph.builder import Expression, expression_of
 from dmlcpu.graph.placeholders import is_copy_of_placeholder
@@ -307,11 +316,10 @@ class Arguments:
             name: None if array is None else self._channel_line(name, array, channels, rank, axes)
             for name, array in arrays.items()
         }
-        extent = max((line.size for line in lines.values() if line is not None), default=1)
+        extent = common_length(lines.values())
         # A single value beside parameters of channels repeats: stride 0.
         return [
-            None if line is None else _on_channel_axis(np.broadcast_to(line, (extent,)), rank)
-            for line in lines.values()
+            None if line is None else on_channel_axis(np.broadcast_to(line, (extent,)), rank) for line in lines.values()
         ]
 
     def by_line(
@@ -337,10 +345,10 @@ class Arguments:
                 expected = f"one element, or one for each {line}: {(count,)} or {tail}"
                 raise self.error(name, f"shape {array.shape}", expected)
         lines = [None if array is None else array.reshape(-1) for array in arrays.values()]
-        extent = max((values.size for values in lines if values is not None), default=1)
+        extent = common_length(lines)
         shape = (1,) * (rank - len(tail)) + ((extent, 1) if line == "row" else (extent,))
         # A single value beside several repeats: stride 0.
-        return [None if values is None else _on_axis(values, shape, rank - len(tail)) for values in lines]
+        return [None if values is None else on_axis(values, shape, rank - len(tail)) for values in lines]
 
     def broadcast(self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array | None:
         """Return a tensor as a view of a shape, by strides of 0.
@@ -367,7 +375,7 @@ class Arguments:
             return None
         if array.size == 1 != channels:
             raise self.error("bias", "one element", f"{channels}, one for each output channel")
-        return _on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1)), rank)
+        return on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1)), rank)
 
     def _channel_line(self, name: str, array: Array, channels: int, rank: int, axes: Collection[int]) -> Array:
         shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
@@ -377,16 +385,6 @@ class Arguments:
             expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
             raise self.error(name, f"shape {array.shape}", expected)
         return array.reshape(-1)
-
-
-def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it."""
-    return broadcast(line.reshape([-1 if index == axis else 1 for index in range(len(shape))]), shape)
-
-
-def _on_channel_axis(line: Array, rank: int) -> Array:
-    result: Array = line.reshape((1, line.size) + (1,) * max(rank - 2, 0))  # a view, of lines of stride 0 too
-    return result
 
 
 @lru_cache

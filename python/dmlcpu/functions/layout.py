@@ -17,10 +17,13 @@ __all__ = [
     "PackedArray",
     "broadcast",
     "can_be_described",
+    "common_length",
     "layout_of",
     "memory_order",
     "new_array",
     "new_like",
+    "on_axis",
+    "on_channel_axis",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -99,6 +102,34 @@ def _broadcast_strides(
         return None
     steps = (0 if size == 1 else stride for size, stride in zip(array_shape, strides, strict=True))
     return (0,) * missing + tuple(steps)
+
+
+def common_length(lines: Iterable[Array | None]) -> int:
+    """Return how many elements those lines have that do not have one: all as many, perhaps none.
+
+    >>> common_length([np.ones(1), None, np.ones(3)]), common_length([np.ones(1)]), common_length([np.ones(0)])
+    (3, 1, 0)
+    """
+    return next((line.size for line in lines if line is not None and line.size != 1), 1)
+
+
+def on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it.
+
+    >>> on_axis(np.uint8([5]), (1, 3, 1), 1).shape
+    (1, 3, 1)
+    """
+    return broadcast(line.reshape([-1 if index == axis else 1 for index in range(len(shape))]), shape)
+
+
+def on_channel_axis(line: Array, rank: int) -> Array:
+    """Return a view of a line of values, repeated ones too, as {1, channels, 1, ...}.
+
+    >>> on_channel_axis(np.uint8([5, 6]), 4).shape
+    (1, 2, 1, 1)
+    """
+    result: Array = line.reshape((1, line.size) + (1,) * max(rank - 2, 0))
+    return result
 
 
 def memory_order(*arrays: Array) -> list[int]:
