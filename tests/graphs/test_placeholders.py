@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -163,3 +164,18 @@ def test_placeholders_have_no_elements() -> None:
         placeholder[0, 0]
     with pytest.raises(TypeError, match="does not support ufuncs"):
         placeholder + 1
+
+
+def test_placeholders_take_up_no_memory() -> None:
+    """However far apart their elements are: here a tensor of 12 GiB."""
+    builder = GraphBuilder()
+    x = input_tensor(builder, 0, TensorDesc(F32, (4, 1), strides=(2**30, 1)))
+    tracemalloc.start()
+    try:
+        y = dmlcpu.quantize_linear(x, 0.5, 3)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert y.desc.sizes == (4, 1)
+    assert peak < 2**20
+    assert not x.placeholder().flags.writeable

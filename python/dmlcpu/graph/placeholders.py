@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, PROT_READ, mmap
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +49,9 @@ class _Memory:
     def __init__(self, owner: object, desc: TensorDesc) -> None:
         dtype = _BYTE if is_four_bits(desc.data_type) else dtype_of(desc.data_type)
         self.owner = owner
-        self._memory = np.zeros(span_in_elements(desc.sizes, desc.strides), dtype)
+        size = span_in_elements(desc.sizes, desc.strides) * dtype.itemsize
+        # Pages that can only be read are zeros, and take up no memory however many there are.
+        self._memory = np.frombuffer(mmap(-1, size, MAP_PRIVATE | MAP_ANONYMOUS, PROT_READ), dtype)
         strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)
         self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
 
