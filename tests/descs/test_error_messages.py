@@ -167,6 +167,42 @@ def test_functions_name_arguments(function: str, arguments: tuple[Any, ...], mes
     assert str(pickle.loads(pickle.dumps(raised.value))) == message
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (
+            "quantized_linear_convolution",
+            (IMAGE, 1.0, 0, FILTER, 1.0, 0, [1], 1.0, 0),
+            "bias: got shape (1,), expected one for each channel: (3,) or (1, 3, 1, 1)",
+        ),
+        (
+            "quantized_linear_convolution",
+            (IMAGE, 1.0, 0, FILTER, [1.0, 2.0], 0, None, 1.0, 0),
+            "filter_scale: got shape (2,), expected one element, or one for each channel: (3,) or (1, 3, 1, 1)",
+        ),
+        (
+            "quantized_linear_matrix_multiply",
+            (CODES, 1.0, 0, CODES.T, [1.0, 2.0, 3.0], 0, 1.0, 0),
+            "b_scale: got shape (3,), expected one element, or one for each column: (2,)",
+        ),
+        (
+            "quantized_linear_matrix_multiply",
+            (CODES, [1.0, 2.0, 3.0], 0, CODES.T, 1.0, 0, 1.0, 0),
+            "a_scale: got shape (3,), expected one element, or one for each row: (2,) or (2, 1)",
+        ),
+    ],
+)
+def test_shapes_that_are_taken_are_told_once(function: str, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(dmlcpu.BindingError) as raised:
+        getattr(dmlcpu, function)(*arguments)
+    assert str(raised.value) == f"{function}: {message}"
+
+
+def test_sizes_that_are_not_needed_are_shown() -> None:
+    with pytest.raises(dmlcpu.BindingError, match=r"^dequantize: sizes: got \(2, 3\), expected None: only packed"):
+        dmlcpu.dequantize(CODES, 1.0, sizes=[2, 3])
+
+
 def test_an_array_to_write_is_named_out_and_a_new_one_output() -> None:
     out = np.zeros((2, 3), np.uint8)
     with pytest.raises(dmlcpu.InvalidDescError, match=r"^quantize_linear: out: got shape \(2, 3\)"):

@@ -342,7 +342,7 @@ class Arguments:
             if array is None or array.size == 1 or array.shape == (count,):
                 continue
             if array.size != count or array.shape[-len(tail) :] != tail:
-                expected = f"one element, or one for each {line}: {(count,)} or {tail}"
+                expected = f"one element, or one for each {line}: {_either((count,), tail)}"
                 raise self.error(name, f"shape {array.shape}", expected)
         lines = [None if array is None else array.reshape(-1) for array in arrays.values()]
         extent = common_length(lines)
@@ -373,18 +373,22 @@ class Arguments:
         array = self.typed("bias", value, np.dtype(np.int32))
         if array is None:
             return None
-        if array.size == 1 != channels:
-            raise self.error("bias", "one element", f"{channels}, one for each output channel")
-        return on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1)), rank)
+        return on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1), may_repeat=False), rank)
 
-    def _channel_line(self, name: str, array: Array, channels: int, rank: int, axes: Collection[int]) -> Array:
+    def _channel_line(
+        self, name: str, array: Array, channels: int, rank: int, axes: Collection[int], may_repeat: bool = True
+    ) -> Array:
         shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
         # Several axes broadcast as in numpy: the last ones are meant.
         shape = (1,) * (rank - array.ndim) + array.shape
-        if array.size != 1 and array.shape != (channels,) and shape not in shapes:
-            expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
-            raise self.error(name, f"shape {array.shape}", expected)
+        if not (may_repeat and array.size == 1) and array.shape != (channels,) and shape not in shapes:
+            expected = f"one for each channel: {_either((channels,), shapes[-1])}"
+            raise self.error(name, f"shape {array.shape}", f"one element, or {expected}" if may_repeat else expected)
         return array.reshape(-1)
+
+
+def _either(*shapes: tuple[int, ...]) -> str:
+    return " or ".join(dict.fromkeys(map(str, shapes)))
 
 
 @lru_cache

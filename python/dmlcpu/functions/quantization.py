@@ -131,7 +131,8 @@ def dequantize(
         codes = _packed_input(call, x, data_type, sizes)
         output = new_array(codes.shape, dtype, range(len(codes.shape)))
     elif sizes is not None:
-        raise call.error("sizes", "sizes", "None: only packed bytes of an input_data_type of 4 bits need them")
+        expected = "None: only packed bytes of an input_data_type of 4 bits need them"
+        raise call.error("sizes", shown(coerce_sequence(sizes)), expected)
     else:
         output = new_like(dtype, x)
     written = _run(call, codes, scale, dtype, zero_point, data_type, output if out is None else out)
