@@ -60,7 +60,9 @@ def tensor_violation(name: str, tensor: Any, support: TensorSupport, *, is_outpu
     """Return what makes a tensor unacceptable on its own: its form, what a table does not allow of it, its buffer."""
     if tensor is not None:
         if not isinstance(tensor, TensorDesc):
-            return Violation(Check.FORM, name, shown(tensor), "a TensorDesc")
+            # The desc has made a tuple of an array.
+            got = f"a sequence of length {len(tensor)}" if type(tensor) is tuple else shown(tensor)
+            return Violation(Check.FORM, name, got, "a TensorDesc")
         if not _are_integers(tensor.sizes, lowest=1):
             expected = "a sequence of integers from 1 to 2**32 - 1"
             return Violation(Check.FORM, name, f"sizes {shown(tensor.sizes)}", expected)
@@ -145,7 +147,7 @@ def _array_violation(name: str, value: Any) -> Violation | None:
     if value is None or (type(value) is tuple and not value):
         return Violation(Check.PRESENCE, name, shown(value), "a sequence with an integer for each spatial axis")
     if not _are_integers(value, lowest=0):
-        return Violation(Check.FORM, name, shown(value), f"a sequence of integers {_RANGE}")
+        return Violation(Check.FORM, name, shown(value), "a sequence of unsigned 32-bit integers")
     return None
 
 
@@ -174,7 +176,7 @@ def _member_violation(name: str, value: Any, members: tuple[IntEnum, ...]) -> Vi
 def _number_violation(name: str, value: Any) -> Violation | None:
     if type(value) is int and 0 <= value < _UINT32_END:
         return None
-    return Violation(Check.FORM, name, shown(value), f"an integer {_RANGE}")
+    return Violation(Check.FORM, name, shown(value), "an unsigned 32-bit integer")
 
 
 def _are_integers(values: Any, *, lowest: int) -> bool:

@@ -14,8 +14,8 @@ def shown(value: object) -> str:
 
     Python refuses to print integers of thousands of digits.
 
-    >>> shown((1, 10**5000)), shown("avx9"), shown([1])
-    ('(1, an integer of 16610 bits)', "'avx9'", 'an object of type list')
+    >>> shown((1, 10**5000)), shown((4,)), shown("avx9"), shown([1]), shown({1})
+    ('(1, an integer of 16610 bits)', '(4,)', "'avx9'", 'a list of length 1', 'an object of type set')
     """
     if issubclass(type(value), IntEnum | IntFlag):  # isinstance asks the object too
         name = value.name  # type: ignore[attr-defined]
@@ -24,7 +24,10 @@ def shown(value: object) -> str:
         return str(value) if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
     if type(value) is tuple:
         entries = [shown(entry) if type(entry) is not tuple else "(...)" for entry in value[:9]]
-        return f"({', '.join(entries)}{', ...' if len(value) > len(entries) else ''})"
+        end = "," if len(value) == 1 else ", ..." if len(value) > len(entries) else ""
+        return f"({', '.join(entries)}{end})"
+    if type(value) is list:
+        return f"a list of length {len(value)}"
     if value is None or type(value) is float:
         return repr(value)
     if type(value) is str:

@@ -194,7 +194,7 @@ def test_repr_of_a_tensor_desc_evaluates_to_it() -> None:
     assert repr(desc) == expected
     assert eval(repr(desc)) == desc
     assert repr(TensorDesc(99, "x")) == "TensorDesc(99, 'x')"  # type: ignore[arg-type]
-    assert repr(TensorDesc(5, (10**5000,))) == "TensorDesc(TensorDataType.UINT8, (an integer of 16610 bits))"  # type: ignore[arg-type]
+    assert repr(TensorDesc(5, (10**5000,))) == "TensorDesc(TensorDataType.UINT8, (an integer of 16610 bits,))"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)

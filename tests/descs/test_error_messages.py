@@ -233,7 +233,7 @@ def test_levels_and_graphs_name_arguments_too() -> None:
         (np.int8, "numpy.int8"),
         ("INT8", "'INT8'"),
         (np.dtype("int8"), "numpy's dtype int8"),
-        ([], "an object of type list"),
+        ([], "a list of length 0"),
     ],
 )
 def test_an_output_data_type_is_no_type_of_numpy(given: Any, shown: str) -> None:

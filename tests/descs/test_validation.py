@@ -108,6 +108,33 @@ def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, A
             "sequence of integers from 1 to 2**32 - 1",
         ),
         (
+            QUANTIZE,
+            {"input_tensor": TensorDesc(TensorDataType.INT8, (-4,))},
+            "ELEMENT_WISE_QUANTIZE_LINEAR: input_tensor: got sizes (-4,), expected a sequence of integers from 1 to "
+            "2**32 - 1",
+        ),
+        (
+            QUANTIZE,
+            {"input_tensor": TensorDesc(TensorDataType.INT8, [1] * 5000)},
+            "ELEMENT_WISE_QUANTIZE_LINEAR: input_tensor: got sizes a list of length 5000, expected a sequence of "
+            "integers from 1 to 2**32 - 1",
+        ),
+        (
+            QUANTIZE,
+            {"input_tensor": [0] * 4},
+            "ELEMENT_WISE_QUANTIZE_LINEAR: input_tensor: got a sequence of length 4, expected a TensorDesc",
+        ),
+        (
+            POOLING,
+            {"include_padding": "yes"},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: include_padding: got 'yes', expected an unsigned 32-bit integer",
+        ),
+        (
+            POOLING,
+            {"strides": (-1, 1)},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: strides: got (-1, 1), expected a sequence of unsigned 32-bit integers",
+        ),
+        (
             DYNAMIC,
             {"output_tensor": tensor(U8, 4, 5, strides=(4, 1))},
             "DYNAMIC_QUANTIZE_LINEAR: output_tensor: got strides (4, 1) of sizes (4, 5), expected strides that give "

@@ -64,7 +64,7 @@ INPUTS: dict[str, tuple[TensorDesc, str]] = {
     "negative strides": (TensorDesc(U8, (4, 2), strides=(-1, 1)), "got strides (-1, 1), expected None or 2 integers"),
     "no sizes": (TensorDesc(U8, ()), "got dimension count 0, expected 1 to 8"),
     "nine sizes": (TensorDesc(U8, (1,) * 9), "got dimension count 9, expected 1 to 8"),
-    "a size of 0": (TensorDesc(U8, (0,)), "got sizes (0), expected a sequence of integers from 1 to 2**32 - 1"),
+    "a size of 0": (TensorDesc(U8, (0,)), "got sizes (0,), expected a sequence of integers from 1 to 2**32 - 1"),
     "too many elements": (TensorDesc(U8, (2**16, 2**16)), "got 4294967296 elements, expected fewer than 2**32"),
     "INT64": (TensorDesc(TensorDataType.INT64, (4,)), "got data type INT64, expected FLOAT32 or FLOAT16 or"),
     "no data type": (TensorDesc(99, (4,)), "got data type 99, expected FLOAT32 or"),
