@@ -321,6 +321,14 @@ def test_sparse_ones_that_are_malformed(sparse: onnx.SparseTensorProto, message:
         load_model(model.SerializeToString(), to_run=True)
 
 
+def test_initializers_of_types_that_there_are_not() -> None:
+    for data_type in (99, onnx.TensorProto.UNDEFINED):
+        model = _model()
+        model.graph.initializer.append(onnx.TensorProto(name="w", data_type=data_type, dims=[4], raw_data=bytes(16)))
+        with pytest.raises(dmlcpu.InvalidModelError, match=f"'w': got data type {data_type}, expected one of ONNX's"):
+            load_model(model.SerializeToString(), to_run=True)
+
+
 def test_sparse_ones_beyond_the_memory() -> None:
     model = _model()
     model.graph.sparse_initializer.append(sparse_of(VALUES, [0, 1], (1 << 46,)))

@@ -30,6 +30,7 @@ _PLAIN: Final[dict[int, tuple[np.dtype[Any], str, np.dtype[Any]]]] = {
 }
 
 
+_DATA_TYPES: Final = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
 # No processor addresses more bytes.
 _MOST_ELEMENTS: Final = 1 << 48
 _MOST_BYTES: Final = 1 << 31  # that protobuf holds
@@ -106,6 +107,9 @@ def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) ->
     dimensions = tensor.dims[:]
     if dimensions and min(dimensions) < 0:
         raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {dimensions}")
+    if tensor.data_type not in _DATA_TYPES:
+        got = f"got data type {tensor.data_type}, expected one of ONNX's"
+        raise InvalidModelError(f"initializer {tensor.name!r}: {got}")
     try:
         return array_of(tensor, raw_data)
     except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
