@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import index
 from typing import Any
@@ -43,8 +43,8 @@ def _choose_isa(isa: str | None) -> str:
     available = available_isas()
     if isa is None:
         return available[-1]
-    if isa not in available:
-        known = isa in _core.known_isas()
+    if not isinstance(isa, str) or isa not in available:
+        known = isinstance(isa, str) and isa in _core.known_isas()
         reason = _core.unavailable_reason(isa) if known else "no instruction set has this name"
         raise UnsupportedIsaError(f"{source}={shown(isa)}: {reason}; available here: {', '.join(available)}")
     return isa
@@ -144,11 +144,14 @@ class Device:
 
         Raises:
             UnsupportedFeatureLevelError: It supports none of them.
+            TypeError: They are no sequence.
 
         >>> device = Device(FeatureLevel.LEVEL_5_0)
         >>> device.check_feature_levels([FeatureLevel.LEVEL_2_0, FeatureLevel.LEVEL_4_1, FeatureLevel.LEVEL_6_4])
         <FeatureLevel.LEVEL_4_1: 16640>
         """
+        if not isinstance(levels, Iterable):
+            raise TypeError(f"levels={shown(levels)}; expected a sequence of FeatureLevels")
         given = list(levels)
         known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
 from dmlcpu.enums import TensorDataType, TensorFlags
-from dmlcpu.shown_values import repr_of
+from dmlcpu.shown_values import repr_of, shown
 
 __all__ = [
     "ELEMENT_BITS",
@@ -92,6 +92,13 @@ def span_in_bytes(desc: TensorDesc) -> int:
     return (span_in_elements(desc.sizes, desc.strides) * ELEMENT_BITS[desc.data_type] + 7) // 8
 
 
+def _integers(name: str, values: Sequence[int]) -> list[int]:
+    try:
+        return [index(value) for value in values]
+    except TypeError:
+        raise TypeError(f"{name}: got {shown(coerce_sequence(values))}, expected a sequence of integers") from None
+
+
 def calc_buffer_tensor_size(
     data_type: TensorDataType, sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> int:
@@ -116,9 +123,11 @@ def calc_buffer_tensor_size(
     >>> calc_buffer_tensor_size(TensorDataType.FLOAT32, (1, 8, 28, 28), (8, 1, 0, 0))
     32
     """
-    member = coerce_member(TensorDataType, index(data_type))
-    lengths = [index(size) for size in sizes]
-    distances = None if strides is None else [index(stride) for stride in strides]
+    member = coerce_member(TensorDataType, data_type)
+    if not isinstance(member, int):
+        raise TypeError(f"data_type: got {shown(member)}, expected a TensorDataType")
+    lengths = _integers("sizes", sizes)
+    distances = None if strides is None else _integers("strides", strides)
     if distances is not None and len(distances) != len(lengths):
         raise ValueError(f"{len(lengths)} sizes need as many strides, got {len(distances)}")
     if min((*lengths, *(distances or ())), default=0) < 0:

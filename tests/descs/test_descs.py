@@ -306,6 +306,21 @@ def test_calc_buffer_tensor_size_refuses(sizes: Any, strides: Any, error: type[E
         calc_buffer_tensor_size(TensorDataType.INT8, sizes, strides)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("UINT8", (1,)), "data_type: got 'UINT8', expected a TensorDataType"),
+        ((5, 3), "sizes: got 3, expected a sequence of integers"),
+        ((5, [1, 1.5]), "sizes: got (1, 1.5), expected a sequence of integers"),
+        ((5, (1,), 3), "strides: got 3, expected a sequence of integers"),
+        ((5, (1,), (None,)), "strides: got (None,), expected a sequence of integers"),
+    ],
+)
+def test_calc_buffer_tensor_size_names_arguments(arguments: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        calc_buffer_tensor_size(*arguments)
+
+
 def test_span_in_elements() -> None:
     assert span_in_elements((2, 3, 4), (100, 10, 1)) == 124
     assert span_in_elements(()) == 1

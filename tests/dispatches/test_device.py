@@ -98,7 +98,9 @@ def test_an_isa_that_cannot_run_is_refused(name: str, monkeypatch: pytest.Monkey
         assert message.endswith(f"available here: {', '.join(dmlcpu.available_isas())}")
 
 
-@pytest.mark.parametrize("name", ["", 5, [], b"scalar", pytest.param(10**5000, id="long")], ids=repr)
+@pytest.mark.parametrize(
+    "name", ["", 5, [], b"scalar", np.array(["scalar", "avx2"]), pytest.param(10**5000, id="long")], ids=repr
+)
 def test_what_is_no_name_is_refused_too(name: Any) -> None:
     with pytest.raises(dmlcpu.UnsupportedIsaError, match="available here"):
         dmlcpu.Device(isa=name)
@@ -166,6 +168,12 @@ def test_check_feature_levels_takes_numbers_and_passes_over_unknown_ones() -> No
     device = dmlcpu.Device(FeatureLevel.LEVEL_5_0)
     levels: Any = [0x4100, 0x4200, 0x9000, 0x2000]
     assert device.check_feature_levels(levels) is FeatureLevel.LEVEL_4_1
+
+
+def test_check_feature_levels_takes_a_sequence() -> None:
+    for levels, shown in ((FeatureLevel.LEVEL_5_0, "LEVEL_5_0"), (None, "None")):
+        with pytest.raises(TypeError, match=f"^levels={shown}; expected a sequence of FeatureLevels$"):
+            dmlcpu.Device().check_feature_levels(levels)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("levels", [[], [0x9000], (1, "LEVEL_1_0")])

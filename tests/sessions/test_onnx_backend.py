@@ -114,3 +114,5 @@ def test_run_node_and_run_model() -> None:
         np.testing.assert_array_equal(backend.run_model(model, inputs)[0], np.float32([0, 2]))
     with pytest.raises(dmlcpu.DmlError, match="CUDA"):
         backend.prepare(model, "CUDA:0")
+    with pytest.raises(TypeError, match=r"^model: got an object of type str, expected an onnx.ModelProto$"):
+        backend.prepare("model.onnx")

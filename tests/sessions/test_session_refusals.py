@@ -85,8 +85,14 @@ def test_an_instruction_set_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -
 
 def test_sources_that_are_none() -> None:
     model = onnx.load_model_from_string(doubled())
-    with pytest.raises(TypeError, match="path_or_bytes: got a ModelProto, expected a path or bytes"):
+    with pytest.raises(
+        TypeError, match="path_or_bytes: got an object of type ModelProto, expected a path or bytes, such"
+    ):
         dmlcpu.InferenceSession(model)  # type: ignore[arg-type]
+    for source in (bytearray(doubled()), None, 5):
+        got = f"an object of type {type(source).__name__}"
+        with pytest.raises(TypeError, match=f"^path_or_bytes: got {got}, expected a path or bytes$"):
+            dmlcpu.InferenceSession(source)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("device", ["cpu", 1, dmlcpu.Device])

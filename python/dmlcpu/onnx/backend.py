@@ -71,7 +71,10 @@ class DmlCpuBackend(Backend):
 
         Raises:
             DmlError: The device is another one, or as ``InferenceSession``.
+            TypeError: It is no model.
         """
+        if not isinstance(model, onnx.ModelProto):
+            raise TypeError(f"model: got an object of type {type(model).__name__}, expected an onnx.ModelProto")
         if not cls.supports_device(device):
             raise DmlError(f"got device {device!r}, expected 'CPU'")
         return PreparedModel(InferenceSession(model.SerializeToString(), **kwargs))

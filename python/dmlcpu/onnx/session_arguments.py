@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os import fspath
+from os import PathLike, fspath
 from typing import Any
 
 from dmlcpu.device import Device
@@ -18,11 +18,12 @@ def checked_source(source: Any) -> str | bytes:
     Raises:
         TypeError: It is neither.
     """
-    if hasattr(source, "SerializeToString"):
-        raise TypeError(
-            f"path_or_bytes: got a {type(source).__name__}, expected a path or bytes, such as its SerializeToString()"
-        )
-    return source if isinstance(source, bytes) else fspath(source)
+    if isinstance(source, bytes):
+        return source
+    if not isinstance(source, str | PathLike):
+        hint = ", such as its SerializeToString()" if hasattr(source, "SerializeToString") else ""
+        raise TypeError(f"path_or_bytes: got an object of type {type(source).__name__}, expected a path or bytes{hint}")
+    return fspath(source)
 
 
 def checked_device(device: Any, options: SessionOptions) -> Device:
