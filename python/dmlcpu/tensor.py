@@ -25,6 +25,7 @@ __all__ = [
     "dtype_of",
     "has_data_type",
     "is_four_bits",
+    "placeholder_dtype_of",
     "row_major_strides",
     "span_in_bytes",
     "span_in_elements",
@@ -53,6 +54,10 @@ ELEMENT_BITS: Final = MappingProxyType(
 _DATA_TYPES: Final = MappingProxyType({data_type.name.lower(): data_type for data_type in ELEMENT_BITS})
 _DTYPES: Final = MappingProxyType(
     {known: np.dtype(known.name.lower()) for known, bits in ELEMENT_BITS.items() if bits >= 8}
+)
+# Those of elements that nobody reads, so that shapes can be worked out without ml_dtypes.
+_FOUR_BIT_PLACEHOLDERS: Final = MappingProxyType(
+    {known: np.dtype([(known.name.lower(), np.uint8)]) for known, bits in ELEMENT_BITS.items() if bits == 4}
 )
 
 
@@ -138,6 +143,8 @@ def calc_buffer_tensor_size(
 
 @lru_cache  # numpy puts names together anew
 def _known_data_type(dtype: np.dtype[Any]) -> TensorDataType | None:
+    if dtype.names is not None:
+        return next((known for known, own in _FOUR_BIT_PLACEHOLDERS.items() if own == dtype), None)
     return _DATA_TYPES.get(dtype.name) if dtype.isnative else None
 
 
@@ -194,6 +201,17 @@ def dtype_of(data_type: TensorDataType) -> np.dtype[Any]:
         raise TypeError(f"arrays of {name} need the package ml_dtypes; packed in pairs they are uint8") from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
+
+
+def placeholder_dtype_of(data_type: TensorDataType) -> np.dtype[Any]:
+    """Return a numpy dtype that ``data_type_of`` knows as a data type, for elements that nobody reads.
+
+    Those of UINT4 and INT4 have one element to a byte and need no other package.
+
+    >>> data_type_of(placeholder_dtype_of(TensorDataType.INT4))
+    <TensorDataType.INT4: 13>
+    """
+    return _FOUR_BIT_PLACEHOLDERS.get(data_type) or dtype_of(data_type)
 
 
 # How the constructor of a desc brings each argument to its canonical form.

@@ -257,6 +257,25 @@ def test_graphs_of_packed_bytes_need_no_ml_dtypes(monkeypatch: pytest.MonkeyPatc
     outputs = graph.dispatch(input_0=np.float32([-1, 0, 1, 99]), input_1=np.float32([0.5]))
     assert outputs.output_0.tolist() == [0x31, 0xF5]
     assert outputs.output_1.tolist() == [-1, 0, 1, 6]
-    x = input_tensor(GraphBuilder(device), 0, TensorDesc(TensorDataType.UINT4, (4,)))
-    with pytest.raises(TypeError, match="ml_dtypes"):
-        dmlcpu.dequantize(x, 0.5)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+def test_expressions_need_no_ml_dtypes(
+    monkeypatch: pytest.MonkeyPatch, random_numbers: Rng, data_type: TensorDataType
+) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    pairs = random_numbers.integers(0, 256, 12, np.uint8)
+    values = dmlcpu.dequantize(pairs, 0.5, 3, input_data_type=data_type, sizes=(4, 6))
+    again = dmlcpu.quantize(values, 0.7, 3, output_data_type=data_type)
+    builder = GraphBuilder()
+    x = input_tensor(builder, 0, TensorDesc(data_type, (4, 6)))
+    y = dmlcpu.dequantize(x, 0.5, 3)
+    z = dmlcpu.quantize(y, 0.7, 3, output_data_type=data_type)
+    result = builder.build(ExecutionFlags.NONE, [y, z, dmlcpu.dequantize(z, 0.7, 3)]).dispatch(input_0=pairs)
+    np.testing.assert_array_equal(result.output_0, values)
+    np.testing.assert_array_equal(result.output_1, again)
+    np.testing.assert_array_equal(
+        result.output_2, dmlcpu.dequantize(again, 0.7, 3, input_data_type=data_type, sizes=(4, 6))
+    )
+    with pytest.raises(dmlcpu.InvalidDescError, match=f"^dequantize_linear: input: got data type {data_type.name}"):
+        dmlcpu.dequantize_linear(x, 0.5, 3)

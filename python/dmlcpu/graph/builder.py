@@ -268,9 +268,6 @@ class Expression:
 
         It is made anew each time: arrays take no part in the search for cycles, so that one kept here, which knows the
         expression, would keep the builder with all of its constants forever.
-
-        Raises:
-            TypeError: The elements have 4 bits, and ml_dtypes is not installed.
         """
         return new_placeholder(self, self.desc)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dmlcpu.tensor import TensorDesc, dtype_of, is_four_bits, span_in_elements
+from dmlcpu.tensor import TensorDesc, placeholder_dtype_of, span_in_elements
 
 __all__ = [
     "is_copy_of_placeholder",
@@ -20,7 +20,6 @@ __all__ = [
 ]
 
 _Array = np.ndarray[Any, Any]
-_BYTE = np.dtype(np.uint8)
 
 
 class Placeholder(np.ndarray[Any, Any]):
@@ -47,7 +46,7 @@ class _Memory:
     """The memory behind a placeholder; the base of every view of it."""
 
     def __init__(self, owner: object, desc: TensorDesc) -> None:
-        dtype = _BYTE if is_four_bits(desc.data_type) else dtype_of(desc.data_type)
+        dtype = placeholder_dtype_of(desc.data_type)
         self.owner = owner
         size = span_in_elements(desc.sizes, desc.strides) * dtype.itemsize
         # Pages that can only be read are zeros, and take up no memory however many there are.
@@ -61,13 +60,8 @@ _VIEWS: Final[tuple[type[Any], ...]] = (np.ndarray, type(as_strided(np.empty(1),
 
 
 def new_placeholder(owner: object, desc: TensorDesc) -> Placeholder:
-    """Return an array that lies in memory as a desc says, of no content.
-
-    Raises:
-        TypeError: The elements have 4 bits, and ml_dtypes is not installed.
-    """
-    # The interface of arrays cannot name 4-bit types.
-    return np.asarray(_Memory(owner, desc)).view(dtype_of(desc.data_type)).view(Placeholder)
+    """Return an array that lies in memory as a desc says, of no content; of 4-bit elements, one to a byte."""
+    return np.asarray(_Memory(owner, desc)).view(Placeholder)
 
 
 def owner_of(array: object) -> Any:
