@@ -104,7 +104,9 @@ class TensorBinding:
         if is_four_bits(self.desc.data_type) and not is_packed:
             return self.packed_copy(array)
         length = packed_length(self.span) if is_packed else self.span
-        elements: np.ndarray[Any, Any] = as_strided(array, (length,), (array.itemsize,)).copy()
+        # reshape takes a fraction of the time of as_strided.
+        flat = array.reshape(-1) if array.flags.c_contiguous else as_strided(array, (length,), (array.itemsize,))
+        elements: np.ndarray[Any, Any] = flat[:length].copy()
         return elements
 
     def unpack_into(self, array: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any]) -> None:
@@ -256,6 +258,9 @@ class BindingResolver:
 
     def _check(self, tensor: TensorBinding, array: np.ndarray[Any, Any]) -> None:
         assert tensor.desc is not None
+        fits = tensor.has_type(array) and tensor.fits(array)
+        if fits and array.flags.aligned and (not tensor.output or array.flags.writeable):
+            return
         got = f"{array.dtype} of shape {array.shape}"
         if not tensor.has_type(array):
             raise self._error(tensor.name, got, tensor.expectation())
@@ -265,11 +270,10 @@ class BindingResolver:
                 f"{got} at an address that is no multiple of {array.dtype.alignment}",
                 "elements aligned to their size",
             )
-        if not tensor.fits(array):
+        if not fits:
             got += f" and strides {array.strides} in bytes"
             raise self._error(tensor.name, got, tensor.expectation())
-        if tensor.output and not array.flags.writeable:
-            raise self._error(tensor.name, f"{got}, read-only", "an array that can be written")
+        raise self._error(tensor.name, f"{got}, read-only", "an array that can be written")
 
     def _check_overlaps(self, arrays: tuple[np.ndarray[Any, Any] | None, ...]) -> None:
         bound = [(tensor, array) for tensor, array in zip(self._tensors, arrays, strict=True) if array is not None]
