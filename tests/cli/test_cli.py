@@ -214,6 +214,31 @@ def test_info_tells_which_lengths_it_took_for_free_ones(tmp_path: Path) -> None:
     assert "planned for" not in succeeded("info", KEYWORDS)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "planned"),
+    [
+        ([], "planned for x=1,1 and y=1,1: --shape x=... tells other lengths"),
+        (["x=2,64"], "planned for y=64,1: --shape y=... tells other lengths"),
+        (["y=64,5"], "planned for x=1,64: --shape x=... tells other lengths"),
+        (["x=2,64", "y=64,5"], None),
+    ],
+)
+def test_lengths_of_one_name_are_taken_alike(tmp_path: Path, shapes: list[str], planned: str | None) -> None:
+    inputs = "float[rows, terms] x, float[terms, columns] y"
+    model = parsed(tmp_path / "model.onnx", inputs, "float[rows, columns] z", "{ z = MatMul(x, y) }")
+    options = [word for shape in shapes for word in ("--shape", shape)]
+    told = [line for line in succeeded("info", model, *options).splitlines() if line.startswith("planned")]
+    assert told == ([planned] if planned else [])
+    succeeded("bench", model, *options, "--duration", 0)
+
+
+def test_info_tells_no_lengths_that_follow(tmp_path: Path) -> None:
+    inputs = "float[batch, length] x, float[batch, length] mask"
+    model = parsed(tmp_path / "model.onnx", inputs, "float[batch, length] y", "{ y = Mul(x, mask) }")
+    assert "planned for" not in succeeded("info", model, "--shape", "x=2,64")
+    succeeded("bench", model, "--shape", "mask=2,64", "--batch", 2, "--duration", 0)
+
+
 def test_info_tells_why_a_node_has_no_kernel(tmp_path: Path) -> None:
     told = succeeded("info", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
     reason = "no kernel for this operator"

@@ -52,7 +52,10 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
         (["info", KEYWORDS, "--shape", "1,2,3"], "got shape (1, 2, 3), expected (1, 50, 10, 1)"),
         (["info", KEYWORDS, "--shape", "1,a"], "expected lengths"),
         (["info", "free.onnx", "--shape", "-1,4"], "got shape (-1, 4), expected lengths of 0 and more"),
-        (["bench", "free.onnx", "--shape", f"{1 << 70},4"], f"got shape ({1 << 70}, 4), expected lengths of 0 and"),
+        (
+            ["bench", "free.onnx", "--shape", f"{1 << 70},4"],
+            "got shape (an integer of 71 bits, 4), expected",
+        ),
         (["bench", "free.onnx", "--batch", f"{1 << 70}"], "elements"),
         (
             ["bench", "free.onnx", "--batch", "2", "--shape", "x=1,4"],

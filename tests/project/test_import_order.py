@@ -32,6 +32,7 @@ ORDER = (
     "wide_models",
     "node_lowering",
     "planning",
+    "input_shapes",
     "feeds",
     "options",
     "session_arguments",

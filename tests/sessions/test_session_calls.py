@@ -380,17 +380,3 @@ def test_the_plans_used_last_are_kept(random_numbers: np.random.Generator) -> No
     assert [key for key in kept if key not in session._plans] == [list(kept)[1]]
     session.run(None, {"x": feeds[0]})
     assert session._plans[next(iter(kept))] is next(iter(kept.values()))
-
-
-def test_partitions_are_those_of_the_last_run() -> None:
-    """A window of 3 rows needs as many; before a run, free lengths are 1."""
-    builder = Builder()
-    x = builder.dequantized(builder.input("uint8", (1, 1, "rows", 4)), 0.1, np.uint8(7))
-    weights = builder.dequantized(np.ones((2, 1, 3, 1), np.int8), 0.1, np.int8(0))
-    builder.output(builder.quantized(builder.node("Conv", [x, weights]), 0.1, np.uint8(7)), "uint8")
-    session = dmlcpu.InferenceSession(builder.build())
-    assert "onnxruntime" in [part.provider for part in session.partitions()]
-    session.run(None, {"x": np.zeros((1, 1, 5, 4), np.uint8)})
-    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
-    assert "onnxruntime" in [part.provider for part in session.partitions({"x": (1, 1, 1, 4)})]
-    assert [part.provider for part in session.partitions()] == ["dmlcpu"]

@@ -107,6 +107,41 @@ def test_shapes_of_no_input() -> None:
         session.partitions({"z": (2, 3)})
 
 
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (5, "shapes: got an object of type int, expected a mapping from names of inputs: x"),
+        ([(2, 3)], "shapes: got an object of type list, expected a mapping from names of inputs: x"),
+        ({"x": None}, r"input 'x': got shape None, expected lengths of 0 and more, and at most \d+ elements"),
+        ({"x": 2}, "input 'x': got shape 2, expected lengths of 0 and more"),
+        ({"x": "23"}, "input 'x': got shape '23', expected lengths of 0 and more"),
+        ({"x": (-1, 3)}, r"input 'x': got shape \(-1, 3\), expected lengths of 0 and more"),
+        ({"x": (None, 3)}, r"input 'x': got shape \(None, 3\), expected lengths of 0 and more"),
+        ({"x": (2.0, 3)}, r"input 'x': got shape \(2.0, 3\), expected lengths of 0 and more"),
+        ({"x": (1 << 70, 3)}, r"input 'x': got shape \(an integer of 71 bits, 3\), expected lengths of 0 and more"),
+        ({"x": (1 << 48, 3)}, r"input 'x': got shape \(\d+, 3\), expected lengths .* at most 281474976710656 elements"),
+        ({"x": (2, 4)}, r"input 'x': got shape \(2, 4\), expected \(N, 3\)"),
+        ({"x": (2, 3, 1)}, r"input 'x': got shape \(2, 3, 1\), expected \(N, 3\)"),
+    ],
+)
+def test_shapes_that_are_none(shapes: Any, message: str) -> None:
+    session = dmlcpu.InferenceSession(doubled(("N", 3)))
+    with pytest.raises(dmlcpu.BindingError, match=f"^{message}"):
+        session.partitions(shapes)
+
+
+@pytest.mark.parametrize("shape", [[2, 3], np.array([2, 3]), range(2, 4)])
+def test_shapes_may_be_of_any_integers(shape: Any) -> None:
+    session = dmlcpu.InferenceSession(doubled(("N", 3)))
+    assert session.partitions({"x": shape}) == session.partitions({"x": (2, 3)}) != session.partitions()
+
+
+def test_values_that_are_none() -> None:
+    session = dmlcpu.InferenceSession(doubled())
+    with pytest.raises(dmlcpu.BindingError, match=r"^values: got an object of type int, expected a mapping .*: none"):
+        session.partitions(values=5)  # type: ignore[arg-type]
+
+
 def test_numbers_of_threads() -> None:
     """Those below 0 are as many as there are processors, as 0 is, and as onnxruntime has it."""
     options = dmlcpu.SessionOptions()

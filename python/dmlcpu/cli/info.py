@@ -96,7 +96,10 @@ def _print_values(kind: str, values: Sequence[NodeArg]) -> None:
 def _print_assumed(inputs: Sequence[NodeArg], planned: Mapping[str, Sequence[int]], given: Sequence[str]) -> None:
     """Tell which lengths are taken for those that the model leaves free: with others it may run otherwise."""
     told = {name for name in planned if any(option.startswith(f"{name}=") for option in given)}
-    free = [value.name for value in inputs if not all(isinstance(length, int) for length in value.shape)]
+    known = {length for value in inputs if value.name in told for length in value.shape if length}
+    free = [
+        value.name for value in inputs if not all(isinstance(length, int) or length in known for length in value.shape)
+    ]
     assumed = [name for name in free if name in planned and name not in told and not (given and len(inputs) == 1)]
     if assumed:
         shapes = " and ".join(f"{name}={','.join(map(str, planned[name]))}" for name in assumed)

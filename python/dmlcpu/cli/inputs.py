@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.cli.images import PixelScaling, read_image
 from dmlcpu.errors import BindingError, DmlError
+from dmlcpu.onnx.input_shapes import complete_shapes, shape_told
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.descriptions import NodeArg
@@ -31,9 +31,6 @@ __all__ = [
 ]
 
 _DTYPES = {"float": "float32", "double": "float64"}
-
-# Elements of an input: more than any memory has, and few enough for 64 bits to count their bytes.
-_MOST_ELEMENTS = 1 << 48
 
 
 def opened_session(model: Path, isa: str, threads: int) -> InferenceSession:
@@ -58,29 +55,21 @@ def chosen_device(isa: str, threads: int) -> dmlcpu.Device:
 def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: int = 1) -> dict[str, tuple[int, ...]]:
     """Return a shape for each input: what ``--shape`` says, else the batch where the first length is free, and 1.
 
+    Lengths that the model gives one name are as long.
+
     Raises:
         BindingError: An input is unknown, or its shape in the model is another.
         DmlError: An option cannot be read.
     """
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for option in given or ():
         name, text = _named(option, inputs, "--shape")
         try:
             shapes[name] = tuple(int(length) for length in text.split(","))
         except ValueError:
             raise DmlError(f"--shape {option}: expected lengths with commas between them") from None
-    for value in inputs:
-        free = tuple(
-            length if isinstance(length, int) else (1 if axis else batch) for axis, length in enumerate(value.shape)
-        )
-        got = shapes.setdefault(value.name, free)
-        fits = not value.shape or len(got) == len(free)
-        if not fits or any(isinstance(w, int) and w != g for w, g in zip(value.shape, got, strict=False)):
-            expected = tuple("?" if length is None else length for length in value.shape)
-            raise BindingError(f"input {value.name!r}: got shape {got}, expected {expected}", value.name)
-        if min(got, default=1) < 0 or math.prod(max(length, 1) for length in got) > _MOST_ELEMENTS:
-            limits = f"lengths of 0 and more, and at most {_MOST_ELEMENTS} elements"
-            raise BindingError(f"input {value.name!r}: got shape {got}, expected {limits}", value.name)
+    # What has no axes, and what may have any, are told alike: the session knows which it is.
+    shapes = complete_shapes({value.name: value.shape or None for value in inputs}, shapes, batch)
     if batch != 1 and all(shape[:1] != (batch,) for shape in shapes.values()):
         left = " that --shape does not give" if given else ""
         raise DmlError(f"--batch {batch}: no input of the model has a free first length{left}")
@@ -166,7 +155,7 @@ def require_all(inputs: Sequence[NodeArg], feeds: Mapping[str, NDArray[Any]]) ->
         if value.name not in feeds:
             dtype = _dtype(value)
             elements = value.type if dtype is None else str(dtype)
-            expected = f"{elements} of shape ({', '.join('?' if n is None else str(n) for n in value.shape)})"
+            expected = f"{elements} of shape {shape_told(value.shape)}"
             message = f"got no input {value.name!r}, expected {expected}: --input {value.name}=FILE"
             raise BindingError(f"{message}, a .npy file or an image", value.name)
 

@@ -8,7 +8,7 @@ Weights may stay codes (``coded_weights``), values are counted (``use_counts``),
 (``constants``), and those without a kernel are cut out for another runtime (``foreign``). Native graphs are made
 (``lowering``) by ``rules`` for nodes, of which some ask what the whole model is like (``float_convolutions``,
 ``wide_models``), one node after the other (``node_lowering``). Plans for the shapes that are fed hold the parts, and
-run one after the other (``planning``). What callers pass is checked (``feeds``, ``options``, ``session_arguments``),
-and models and parts are described to them (``descriptions``). ``session`` puts it together for callers, and ``backend``
-for onnx's.
+run one after the other (``planning``). What callers pass is checked (``input_shapes``, ``feeds``, ``options``,
+``session_arguments``), and models and parts are described to them (``descriptions``). ``session`` puts it together for
+callers, and ``backend`` for onnx's.
 """

@@ -9,16 +9,14 @@ import numpy as np
 
 from dmlcpu.bindings import as_array
 from dmlcpu.errors import BindingError
+from dmlcpu.onnx.input_shapes import shape_told
 from dmlcpu.onnx.models.model import ValueInfo
-from dmlcpu.onnx.values import Array, ArrayType
+from dmlcpu.onnx.values import Array
 
 __all__ = [
     "check_names",
     "checked_feeds",
-    "conflicting_lengths",
-    "empty_input",
     "given_value",
-    "input_arrays",
     "output_indices",
 ]
 
@@ -67,36 +65,6 @@ def checked_feeds(
             elif name not in feeds:
                 raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
     return feeds
-
-
-def conflicting_lengths(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> str | None:
-    """Return which inputs differ in a length that the model gives one name, None if all agree.
-
-    Args:
-        inputs: What is fed.
-        shapes: Of the arrays that are.
-    """
-    seen: dict[str, tuple[int, str]] = {}
-    for value in inputs:
-        for length, got in zip(value.shape or (), shapes[value.name], strict=False):
-            if isinstance(length, str) and length:
-                other, name = seen.setdefault(length, (got, value.name))
-                if other != got:
-                    return f"{length!r} is {other} in input {name!r} and {got} in input {value.name!r}"
-    return None
-
-
-def empty_input(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> str | None:
-    """Return which input has a length of 0 where the model leaves it free, None if none has.
-
-    Args:
-        inputs: What is fed.
-        shapes: Of the arrays that are.
-    """
-    for value in inputs:
-        if 0 in shapes[value.name] and 0 not in (value.shape or ()):
-            return f"input {value.name!r} has a length of 0, its shape is {tuple(shapes[value.name])}"
-    return None
 
 
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
@@ -168,7 +136,7 @@ def _kind(given: Any) -> str:
 def _expectation(value: ValueInfo) -> str:
     if value.shape is None:
         return f"{value.dtype} of any shape"
-    return f"{value.dtype} of shape ({', '.join('?' if length is None else str(length) for length in value.shape)})"
+    return f"{value.dtype} of shape {shape_told(value.shape)}"
 
 
 def output_indices(names: Sequence[str], output_names: Iterable[str] | None) -> Sequence[int]:
@@ -189,12 +157,15 @@ def output_indices(names: Sequence[str], output_names: Iterable[str] | None) -> 
     return [names.index(name) for name in given] or range(len(names))
 
 
-def check_names(argument: str, given: Iterable[str], expected: Collection[str]) -> None:
-    """Check that names which an argument gives are those of inputs.
+def check_names(argument: str, given: Mapping[str, Any], expected: Collection[str]) -> None:
+    """Check that an argument is a mapping from names, and these are those of inputs.
 
     Raises:
-        BindingError: One is not.
+        BindingError: It is none, or one is not.
     """
+    if not isinstance(given, Mapping):
+        names = ", ".join(expected) or "none"
+        raise BindingError(f"{argument}: got {_kind(given)}, expected a mapping from names of inputs: {names}")
     for name in given:
         if name not in expected:
             raise BindingError(f"{argument}: got input {name!r}, expected one of {', '.join(expected) or 'none'}", name)
@@ -216,22 +187,3 @@ def given_value(value: ValueInfo, values: Mapping[str, Any]) -> Array:
     except (ArithmeticError, TypeError, ValueError):  # not one number, or one that the type has not
         pass
     raise BindingError(f"values: got {given!r} for input {value.name!r}, expected one {value.dtype}", value.name)
-
-
-def input_arrays(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> dict[str, ArrayType]:
-    """Return types and shapes of inputs, where the model leaves these free the given ones, or lengths of 1.
-
-    Raises:
-        BindingError: A given shape is another than the model says.
-    """
-    arrays = {}
-    for value in inputs:
-        free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
-        shape = tuple(shapes.get(value.name, free))
-        said = shape if value.shape is None else value.shape
-        if len(shape) != len(said) or any(
-            isinstance(length, int) and length != given for length, given in zip(said, shape, strict=True)
-        ):
-            raise BindingError(f"input {value.name!r}: got shape {shape}, expected {said}", value.name)
-        arrays[value.name] = (value.dtype, shape)
-    return arrays

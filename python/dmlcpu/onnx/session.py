@@ -18,15 +18,8 @@ from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
-from dmlcpu.onnx.feeds import (
-    check_names,
-    checked_feeds,
-    conflicting_lengths,
-    empty_input,
-    given_value,
-    input_arrays,
-    output_indices,
-)
+from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices
+from dmlcpu.onnx.input_shapes import complete_shapes, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
 from dmlcpu.onnx.models.model import is_fixed, load_model
 from dmlcpu.onnx.options import (
@@ -108,6 +101,7 @@ class InferenceSession:
         """Read the model, and plan it if it has one plan."""
         model = load_model(self._source, to_run=True, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, outputs_of(model), metadata_of(model)
+        self._declared = {value.name: value.shape for value in model.inputs}
         self._names = [output.name for output in model.outputs]
         self._constant_names = frozenset(model.constants)
         self._variants = Variants(model, self._device)
@@ -118,7 +112,7 @@ class InferenceSession:
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not self.deciding_inputs
         if self._fixed:
-            plan = self._find_or_make_plan(self._variants.whole, input_arrays(self._inputs, {}))
+            plan = self._plan_without_run({}, {})
             if plan.rest is None and not plan.plan.told:
                 self._variants.release()  # the one plan is right whatever other runtimes make
 
@@ -247,10 +241,11 @@ class InferenceSession:
 
         Returns:
             A partition for each part of the plan, in the order in which they run: that of the last run if neither
-            argument is given. Otherwise, and if there was no run, free lengths that are not given are 1, values 0.
+            argument is given. Otherwise, and if there was no run, free lengths that are not given are 1, or as long as
+            what the model has the same name for, and values 0.
 
         Raises:
-            BindingError: The model says otherwise of an input, or has none of a name.
+            BindingError: The model says otherwise of an input, or has none of a name; or lengths are none.
             InvalidModelError, MissingRuntimeError: As ``run``.
         """
         last = () if shapes or values else self._last
@@ -263,12 +258,13 @@ class InferenceSession:
     @in_default_float_environment
     def _plan_without_run(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
         """Return the plan of given lengths and values, as ``partitions`` takes them."""
-        check_names("shapes", shapes, [value.name for value in self._inputs])
+        check_names("shapes", shapes, self._declared)
         deciding = self.deciding_inputs
         check_names("values", values, deciding)
         given = {value.name: given_value(value, values) for value in self._inputs if value.name in deciding}
-        model = self._model(given, runs=False)
-        return self._find_or_make_plan(model, input_arrays(model.inputs, shapes))
+        model, complete = self._model(given, runs=False), complete_shapes(self._declared, shapes)
+        arrays = {value.name: (value.dtype, complete[value.name]) for value in model.inputs}
+        return self._find_or_make_plan(model, arrays)
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -305,11 +301,10 @@ class InferenceSession:
                 plan, values = self._run_plan(plan.rest, types, given, profile)
                 plans.append(plan)
         except InvalidModelError as error:
-            shapes = {name: feed.shape for name, feed in feeds.items()}
-            conflict = conflicting_lengths(self._inputs, shapes) or empty_input(self._inputs, shapes)
-            if conflict is None:
+            reason = unfit_lengths(self._declared, {name: feed.shape for name, feed in feeds.items()})
+            if reason is None:
                 raise
-            raise BindingError(f"{conflict}: {error}") from None
+            raise BindingError(f"{reason}: {error}") from None
         self._last = plans
         self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans, values

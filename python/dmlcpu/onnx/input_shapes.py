@@ -1,0 +1,102 @@
+"""Shapes of a model's inputs: those that callers give, checked, and those that are planned for besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+from dmlcpu.coercion import coerce_sequence
+from dmlcpu.errors import BindingError
+from dmlcpu.shown_values import shown
+
+__all__ = ["complete_shapes", "shape_told", "unfit_lengths"]
+
+# More than any memory has, and few enough for 64 bits to count their bytes.
+_MOST_ELEMENTS: Final = 1 << 48
+
+# Lengths of axes; a name, or None, where the model leaves a length free.
+_Declared = Sequence[int | str | None]
+
+
+def complete_shapes(
+    declared: Mapping[str, _Declared | None], given: Mapping[str, Any], batch: int = 1
+) -> dict[str, tuple[int, ...]]:
+    """Return a shape for each input.
+
+    Args:
+        declared: What the model says of each; None where even the rank is free.
+        given: Shapes of some of them.
+        batch: A first length that is free in the others. Further ones are 1, but where the model has one name for
+            several, all are as long.
+
+    Raises:
+        BindingError: A given shape is none, or another than the model says; or one has more elements than any memory.
+    """
+    shapes = {name: _checked(name, shape, declared[name]) for name, shape in given.items()}
+    lengths: dict[str, int] = {}
+    for name, shape in shapes.items():
+        for length, got in zip(declared[name] or (), shape, strict=False):
+            if length and isinstance(length, str):
+                lengths.setdefault(length, got)
+    for said in declared.values():
+        if said and said[0] and isinstance(said[0], str):
+            lengths.setdefault(said[0], batch)
+    for name, said in declared.items():
+        if name not in shapes:
+            free = (
+                length if isinstance(length, int) else lengths.get(length or "", 1 if axis else batch)
+                for axis, length in enumerate(said or ())
+            )
+            shapes[name] = _checked(name, tuple(free), said)
+    return shapes
+
+
+def _checked(name: str, given: Any, declared: _Declared | None) -> tuple[int, ...]:
+    """Return the shape of an input as a tuple."""
+    shape = coerce_sequence(given)
+    if (
+        not isinstance(shape, tuple)
+        or any(type(length) is not int or length < 0 for length in shape)
+        or prod(max(length, 1) for length in shape) > _MOST_ELEMENTS
+    ):
+        expected = f"lengths of 0 and more, and at most {_MOST_ELEMENTS} elements"
+    elif declared is not None and (
+        len(shape) != len(declared)
+        or any(isinstance(length, int) and length != got for length, got in zip(declared, shape, strict=True))
+    ):
+        expected = shape_told(declared)
+    else:
+        return shape
+    raise BindingError(f"input {name!r}: got shape {shown(shape)}, expected {expected}", name)
+
+
+def shape_told(declared: _Declared) -> str:
+    """Return a shape that a model gives an input, for messages.
+
+    >>> shape_told(["batch", 3, None])
+    '(batch, 3, ?)'
+    """
+    return f"({', '.join('?' if length is None else str(length) for length in declared)})"
+
+
+def unfit_lengths(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str | None:
+    """Return what nodes may refuse about lengths that a model leaves free, None if nothing.
+
+    That is inputs that differ in a length that the model gives one name, or an input with a length of 0.
+
+    Args:
+        declared: What the model says of each input; None where even the rank is free.
+        shapes: Of the arrays that are fed.
+    """
+    seen: dict[str, tuple[int, str]] = {}
+    for name, said in declared.items():
+        for length, got in zip(said or (), shapes[name], strict=False):
+            if length and isinstance(length, str):
+                other, first = seen.setdefault(length, (got, name))
+                if other != got:
+                    return f"{length!r} is {other} in input {first!r} and {got} in input {name!r}"
+    for name, said in declared.items():
+        if 0 in shapes[name] and 0 not in (said or ()):
+            return f"input {name!r} has a length of 0, its shape is {tuple(shapes[name])}"
+    return None
