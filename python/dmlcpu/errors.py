@@ -90,7 +90,7 @@ class InvalidModelError(DmlError, ValueError):
 
 
 class MissingRuntimeError(DmlError):
-    """A model has nodes that no kernel computes, and onnxruntime is not installed.
+    """A model has nodes that no kernel computes, and onnxruntime is not installed, or cannot be imported.
 
     Attributes:
         plan: Who would run what; None where it is not known.

@@ -305,6 +305,19 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch, random_numbers: np
     dmlcpu.InferenceSession(network(x.shape).build()).run(None, {"x": x})
 
 
+@pytest.mark.parametrize("fault", ["raise ImportError('numpy is too old')", "import a_package_that_there_is_not"])
+def test_an_onnxruntime_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str) -> None:
+    (tmp_path / "onnxruntime.py").write_text(f"{fault}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "onnxruntime")
+    builder = Builder()
+    builder.output(builder.node("Tan", [builder.input("float32", (3,))]), "float32")
+    message = r"onnxruntime, which could run them, cannot be imported \((numpy is too old|No module .*)\): Tan"
+    with pytest.raises(dmlcpu.MissingRuntimeError, match=message) as raised:
+        dmlcpu.InferenceSession(builder.build())
+    assert isinstance(raised.value.__cause__, ImportError)
+
+
 @pytest.mark.parametrize("installed", [True, False])
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn])
 def test_types_without_kernels(monkeypatch: pytest.MonkeyPatch, dtype: Any, installed: bool) -> None:

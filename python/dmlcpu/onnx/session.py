@@ -192,7 +192,7 @@ class InferenceSession:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says, or
                 indices of one name nothing, such as a token number beyond an embedding's rows.
             InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes cannot
-                take them, or need onnxruntime, which is not installed.
+                take them, or need onnxruntime, which is not installed, or cannot be imported.
         """
         # Most runs are of arrays as the run before had them: then the plan's own look at them is enough.
         latest = self._latest

@@ -43,7 +43,7 @@ class ForeignRunner:
         size: An estimate of its bytes; a session counts where it was opened.
 
     Raises:
-        MissingRuntimeError: onnxruntime is not installed; the message names nodes that need it.
+        MissingRuntimeError: onnxruntime cannot be imported; the message names nodes that need it.
         InvalidModelError: Nodes are not valid, or neither runtime knows them.
     """
 
@@ -98,11 +98,12 @@ class ForeignRunner:
         """Open a session of onnxruntime's; where it takes the model with no set of its optimizers return why."""
         try:
             import onnxruntime
-        except ImportError:
+        except ImportError as error:
+            is_absent = isinstance(error, ModuleNotFoundError) and error.name == "onnxruntime"
+            why = "is not installed (pip install onnxruntime)" if is_absent else f"cannot be imported ({error})"
             raise MissingRuntimeError(
-                f"nodes have no kernel, and onnxruntime, which could run them, is not installed (pip install "
-                f"onnxruntime): {nodes}"
-            ) from None
+                f"nodes have no kernel, and onnxruntime, which could run them, {why}: {nodes}"
+            ) from (None if is_absent else error)
         serialized = self._model.proto.SerializeToString()
         refusal = kind = ""
         for disabled in _disabled(self._part):

@@ -111,7 +111,7 @@ class ExecutablePlan:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
             told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
             told.plan = plan
-            raise told from None
+            raise told from error.__cause__
         runners = [run.runner for run in self._runs]
         self.run_packed = packed_run(plan, arrays, runners)
         self.size = sum(runner.size for runner in runners)
