@@ -380,12 +380,3 @@ def test_counts_that_runtimes_would_divide_by_are_refused(count: int, within: bo
     )
     with pytest.raises(dmlcpu.InvalidModelError, match=rf"node bad \(DepthToSpace\): got blocksize \[{count}\]"):
         dmlcpu.InferenceSession(model.SerializeToString())
-
-
-def test_what_fails_in_a_run_names_the_nodes() -> None:
-    builder = Builder()
-    count = builder.input("int64", (1,))
-    builder.output(builder.node("TopK", [builder.constant(np.float32([1, 2])), count], 2)[0], "float32")
-    session = dmlcpu.InferenceSession(builder.build())
-    with pytest.raises(dmlcpu.InvalidModelError, match=r"TopK \(TopK_0\)"):
-        session.run(None, {"x": np.int64([7])})

@@ -190,7 +190,8 @@ class InferenceSession:
 
         Raises:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says, or
-                indices of one name nothing, such as a token number beyond an embedding's rows.
+                indices or lengths in one are out of range, such as a token number beyond an embedding's rows.
+            MemoryError: Memory is short.
             InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes cannot
                 take them, or need onnxruntime, which is not installed, or cannot be imported.
         """
@@ -300,7 +301,7 @@ class InferenceSession:
                 types = {name: type_of(array) for name, array in given.items()}
                 plan, values = self._run_plan(plan.rest, types, given, profile)
                 plans.append(plan)
-        except InvalidModelError as error:
+        except (BindingError, InvalidModelError) as error:
             reason = unfit_lengths(self._declared, {name: feed.shape for name, feed in feeds.items()})
             if reason is None:
                 raise

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from dmlcpu import _core
-from dmlcpu.errors import InvalidModelError, MissingRuntimeError
+from dmlcpu.errors import BindingError, InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.foreign.parts import ForeignPart, OpenSession
@@ -30,6 +30,10 @@ _COPIES_OF_OTHERS = 5
 _DIVIDING = frozenset({"GroupQueryAttention"})
 # Exceptions of onnxruntime that no other choice of its optimizers would spare a model.
 _OF_ANY_OPTIMIZATION = frozenset({"InvalidGraph", "NotImplemented"})
+# Types of which nodes refuse some values: indices, lengths and words.
+_REFUSABLE = frozenset(map(np.dtype, ("int32", "int64", "object")))
+# What onnxruntime says, by exceptions as others, where memory is short.
+_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
@@ -139,7 +143,13 @@ class ForeignRunner:
         return options
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
-        """Read what the part reads from the values, and add what it writes."""
+        """Read what the part reads from the values, and add what it writes.
+
+        Raises:
+            BindingError: The nodes refuse indices, lengths or words among what they read.
+            InvalidModelError: They cannot run, whatever they read.
+            MemoryError: Memory is short.
+        """
         if self._process != os.getpid():
             self._open()
         feeds = {own: values[name] for own, name in self._inputs} | self._constants
@@ -149,7 +159,8 @@ class ForeignRunner:
             with np.errstate(all="ignore"):
                 results = self._session.run(self._outputs, feeds)
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
-            raise InvalidModelError(f"nodes {self._nodes}: {error}") from None
+            read = [values[name] for _, name in self._inputs]
+            raise _run_error(error, f"nodes {self._nodes}: {error}", read) from None
         for name, result in zip(self._outputs, results, strict=True):
             if name in self._containers:  # nothing but who calls the model reads it
                 values[name] = result
@@ -195,6 +206,18 @@ class ForeignRunner:
         for name, shape in shapes.items():
             if shape[:1] == (0,) or (name in self._queries and 0 in shape):
                 raise InvalidModelError(f"nodes {self._nodes}: got {name} of shape {shape}, expected some queries")
+
+
+def _run_error(error: Exception, message: str, read: Sequence[Any]) -> Exception:
+    """Return what is raised of another runtime's error in a run of nodes that it took when they were opened.
+
+    Floats and codes are right whatever they are: without indices, lengths or words among what the nodes read, the fault
+    is the model's.
+    """
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _OF_MEMORY):
+        return MemoryError(message)
+    types = {value.dtype for value in read if isinstance(value, np.ndarray)}  # of sequences only parts are read
+    return InvalidModelError(message) if types.isdisjoint(_REFUSABLE) else BindingError(message)
 
 
 def _arrays(part: ForeignPart) -> Mapping[str, Array]:
