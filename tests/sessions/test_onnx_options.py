@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -108,10 +109,27 @@ def test_options_take_what_equals_a_value_of_their_type(tmp_path: Path) -> None:
     options.add_session_config_entry("key", "value")
     assert (options.intra_op_num_threads, options.enable_profiling, options.enable_mem_pattern) == (2, True, False)
     assert options.optimized_model_filepath == str(tmp_path)
-    copy = pickle.loads(pickle.dumps(options))
-    assert copy == options
-    assert copy.get_session_config_entry("key") == "value"
+    unpickled = pickle.loads(pickle.dumps(options))
+    assert unpickled == options
+    assert unpickled.get_session_config_entry("key") == "value"
     assert dmlcpu.InferenceSession(MODEL, options).device.num_threads == 2
+
+
+@pytest.mark.parametrize("given", [dmlcpu.SessionOptions, onnxruntime.SessionOptions])
+def test_options_that_are_set_later_are_none_of_the_session(given: type[dmlcpu.SessionOptions]) -> None:
+    options, providers = given(), ["CPUExecutionProvider"]
+    options.intra_op_num_threads = 2
+    session = dmlcpu.InferenceSession(MODEL, options, providers)
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("key", "value")
+    providers.append("Unheard")
+    session.get_session_options().intra_op_num_threads = 1
+    for opened in (session, pickle.loads(pickle.dumps(session)), copy.deepcopy(session)):  # without a warning
+        own = opened.get_session_options()
+        assert isinstance(own, dmlcpu.SessionOptions)
+        assert (own.intra_op_num_threads, opened.device.num_threads) == (2, 2)
+        with pytest.raises(KeyError):
+            own.get_session_config_entry("key")
 
 
 def free_model() -> Builder:

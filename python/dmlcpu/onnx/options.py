@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from operator import index
 from os import PathLike, fspath
@@ -25,7 +26,6 @@ __all__ = [
     "get_all_providers",
     "get_available_providers",
     "get_device",
-    "picklable_options",
     "set_default_logger_severity",
 ]
 
@@ -184,14 +184,16 @@ def _length(argument: str, given: Any) -> int:
 
 
 def dimension_overrides(options: SessionOptions) -> DimensionOverrides | None:
-    """Return the lengths that options give, None if none; onnxruntime's own do not tell theirs."""
-    if not isinstance(options, SessionOptions) or not (options._lengths_by_name or options._lengths_by_denotation):
+    """Return the lengths that options give, None if none."""
+    if not (options._lengths_by_name or options._lengths_by_denotation):
         return None
     return DimensionOverrides({**options._lengths_by_name}, {**options._lengths_by_denotation})
 
 
 def checked_options(options: SessionOptions | None) -> SessionOptions:
-    """Return options as they are given, onnxruntime's own too; new ones for None.
+    """Return a copy of options, which what becomes of them later does not change; new ones for None.
+
+    Of onnxruntime's own it is without what they do not tell: entries, and free lengths.
 
     Raises:
         TypeError: They are neither None nor ``SessionOptions``.
@@ -201,19 +203,8 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     threads = getattr(options, "intra_op_num_threads", None)
     if not isinstance(threads, int) or isinstance(options, type):
         raise TypeError(f"sess_options: got an object of type {type(options).__name__}, expected SessionOptions")
-    return options
-
-
-def picklable_options(options: SessionOptions, lengths: DimensionOverrides | None) -> SessionOptions:
-    """Return options that pickle, with the lengths that a session was opened with.
-
-    onnxruntime's own do not. Entries that were added to those are left out.
-    """
     if isinstance(options, SessionOptions):
-        lengths = lengths or DimensionOverrides()
-        own = replace(options)
-        own._lengths_by_name, own._lengths_by_denotation = {**lengths.by_name}, {**lengths.by_denotation}
-        return own
+        return deepcopy(options)
     own = SessionOptions()
     for entry in fields(SessionOptions):
         if entry.name[0] != "_" and hasattr(options, entry.name):
@@ -267,7 +258,7 @@ def get_all_providers() -> list[str]:
 
 
 def checked_providers(providers: str | Sequence[Any] | None) -> Sequence[Any] | None:
-    """Return the providers that a session is given, each a name or a name and options; they choose nothing.
+    """Return a copy of the providers that a session is given, each a name or a name and options; they choose nothing.
 
     One name alone is taken, too.
 
@@ -289,7 +280,7 @@ def checked_providers(providers: str | Sequence[Any] | None) -> Sequence[Any] | 
                 f"provider {name!r} is not available and ignored; available: {', '.join(get_available_providers())}",
                 stacklevel=3,
             )
-    return providers
+    return None if providers is None else list(providers)
 
 
 def get_available_providers() -> list[str]:

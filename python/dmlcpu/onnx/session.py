@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from os import PathLike, fspath
 from threading import Lock
 from typing import Any
@@ -28,7 +29,6 @@ from dmlcpu.onnx.options import (
     checked_providers,
     dimension_overrides,
     get_available_providers,
-    picklable_options,
 )
 from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
 from dmlcpu.onnx.planning.packed_runs import PackedRun
@@ -93,13 +93,12 @@ class InferenceSession:
         self._providers = checked_providers(providers)
         self._given_device = device
         self._device = checked_device(device, self._options)
-        self._lengths = dimension_overrides(self._options)
         self._open()
 
     @in_default_float_environment
     def _open(self) -> None:
         """Read the model, and plan it if it has one plan."""
-        model = load_model(self._source, to_run=True, lengths=self._lengths)
+        model = load_model(self._source, to_run=True, lengths=dimension_overrides(self._options))
         self._inputs, self._outputs, self._metadata = model.inputs, outputs_of(model), metadata_of(model)
         self._declared = {value.name: value.shape for value in model.inputs}
         self._names = [output.name for output in model.outputs]
@@ -124,8 +123,7 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a call: the absolute path (or the bytes) and the options."""
-        options = picklable_options(self._options, self._lengths)
-        return _reopened, (self._location, options, self._providers, self._given_device)
+        return _reopened, (self._location, self._options, self._providers, self._given_device)
 
     def __repr__(self) -> str:
         """Return the model and where it runs."""
@@ -157,8 +155,8 @@ class InferenceSession:
         return []
 
     def get_session_options(self) -> SessionOptions:
-        """Return the options."""
-        return self._options
+        """Return a copy of the options that the session was opened with."""
+        return deepcopy(self._options)
 
     @property
     def device(self) -> Device:
