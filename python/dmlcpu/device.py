@@ -116,8 +116,11 @@ class Device:
         return hash(self._key)
 
     def __reduce__(self) -> tuple[type[Device], tuple[FeatureLevel, int, str]]:
-        """Pickle as a call, so that a machine without the instruction set refuses it."""
-        return Device, self._key
+        """Pickle as a call, so that a machine without the instruction set refuses it.
+
+        A derived class is called with the same arguments.
+        """
+        return type(self), self._key
 
     def __repr__(self) -> str:
         """Return the call that makes an equal device."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -290,6 +292,21 @@ def test_repr_makes_an_equal_device() -> None:
     device = dmlcpu.Device(FeatureLevel.LEVEL_5_2, num_threads=3, isa="scalar")
     again = eval(repr(device), {"Device": dmlcpu.Device, "FeatureLevel": FeatureLevel})
     assert (again.feature_level, again.num_threads, again.isa) == (FeatureLevel.LEVEL_5_2, 3, "scalar")
+
+
+class LabelledDevice(dmlcpu.Device):
+    """Has a name that tells what it is."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.isa} x {self.num_threads}"
+
+
+def test_derived_devices_stay_what_they_are() -> None:
+    device = LabelledDevice(FeatureLevel.LEVEL_5_2, num_threads=3, isa="scalar")
+    for made in (pickle.loads(pickle.dumps(device)), copy.copy(device), copy.deepcopy(device)):
+        assert type(made) is LabelledDevice
+        assert (made, made.label) == (device, "scalar x 3")
 
 
 def test_binding_properties() -> None:

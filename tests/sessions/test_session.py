@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,6 +118,21 @@ def test_another_runtime_reads_several_values_of_a_graph() -> None:
     rest, shifted = dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": np.float32([0, 1, 2, 3])})
     np.testing.assert_array_equal(rest, np.float32([0, 1, 0, 1]))
     np.testing.assert_array_equal(shifted, np.uint8([2, 6, 10, 14]))
+
+
+class NamedSession(dmlcpu.InferenceSession):
+    """Tells the names of what it is fed."""
+
+    def names(self) -> list[str]:
+        return [value.name for value in self.get_inputs()]
+
+
+def test_derived_sessions_stay_what_they_are() -> None:
+    device = dmlcpu.Device(num_threads=1)
+    session = NamedSession(EXAMPLE, device=device)
+    for made in (pickle.loads(pickle.dumps(session)), copy.copy(session), copy.deepcopy(session)):
+        assert type(made) is NamedSession
+        assert (made.names(), made.device) == (["input0"], device)
 
 
 def test_sessions_of_relative_paths_pickle(monkeypatch: pytest.MonkeyPatch) -> None:

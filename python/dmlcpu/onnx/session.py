@@ -122,8 +122,11 @@ class InferenceSession:
         self._shared = _core.new_session_memory()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a call: the absolute path (or the bytes) and the options."""
-        return _reopened, (self._location, self._options, self._providers, self._given_device)
+        """Pickle as a call: the absolute path (or the bytes) and the options.
+
+        A derived class is called with the same arguments.
+        """
+        return _reopened, (type(self), self._location, self._options, self._providers, self._given_device)
 
     def __repr__(self) -> str:
         """Return the model and where it runs."""
@@ -380,5 +383,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_after_fork)
 
 
-def _reopened(source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:
-    return InferenceSession(source, options, providers, device=device)
+def _reopened(kind: type[InferenceSession], source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:
+    return kind(source, options, providers, device=device)
