@@ -166,10 +166,11 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_modules[__name__])
     try:
         from dmlcpu.onnx.session import InferenceSession
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         from dmlcpu.onnx.missing_package import absent_session
 
-        return absent_session(error.name and error.name.partition(".")[0])  # not onnx.reference
+        package = error.name and error.name.partition(".")[0]  # not onnx.reference
+        return absent_session(package, "" if isinstance(error, ModuleNotFoundError) else str(error))
     return InferenceSession
 
 

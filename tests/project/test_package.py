@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,22 @@ def test_without_onnx_all_names_can_be_imported_and_a_session_says_what_is_missi
     )
     expected = "InferenceSession reads models with the package 'onnx': pip install 'dmlcpu[onnx]' | onnx\n"
     assert (result.stdout, result.stderr) == (expected, "")
+
+
+def test_with_a_broken_onnx_all_names_can_be_imported_and_a_session_says_why(tmp_path: Path) -> None:
+    (tmp_path / "onnx.py").write_text("raise ImportError('its library is of another version')\n")
+    result = in_new_process(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import inspect, dmlcpu\n"
+        "from dmlcpu import *\n"
+        "assert InferenceSession is dmlcpu.InferenceSession is dict(inspect.getmembers(dmlcpu))['InferenceSession']\n"
+        "try:\n"
+        "    InferenceSession('model.onnx')\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    told = "InferenceSession reads models with the package 'onnx', which cannot be imported: its library is of "
+    assert (result.stdout, result.stderr) == (f"{told}another version\n", "")
 
 
 def test_the_import_leaves_out_what_only_errors_and_versions_need() -> None:

@@ -15,17 +15,23 @@ def has_onnxruntime() -> bool:
 
 
 @cache
-def absent_session(package: str | None) -> type[Any]:
-    """Return a class in place of ``InferenceSession`` that says which package is missing as soon as it is called."""
+def absent_session(package: str | None, reason: str) -> type[Any]:
+    """Return a class in place of ``InferenceSession`` that says what is missing as soon as it is called.
+
+    Args:
+        package: What could not be imported; None where that is not known.
+        reason: Why, if it is installed; else "".
+    """
+    told = f"with the package {package!r}: pip install 'dmlcpu[onnx]'"
+    if reason:
+        told = f"with the package 'onnx', which cannot be imported: {reason}"
 
     class InferenceSession:
         """A session, which needs the extra ``onnx``: ``pip install 'dmlcpu[onnx]'``."""
 
         def __new__(cls, *arguments: Any, **options: Any) -> InferenceSession:
             """Raise ImportError."""
-            raise ImportError(
-                f"InferenceSession reads models with the package {package!r}: pip install 'dmlcpu[onnx]'", name=package
-            )
+            raise ImportError(f"InferenceSession reads models {told}", name=package)
 
     InferenceSession.__qualname__ = InferenceSession.__name__
     return InferenceSession
