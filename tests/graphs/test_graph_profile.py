@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import dmlcpu
@@ -88,14 +89,34 @@ def test_bindings_may_have_any_name(x: Any) -> None:
     np.testing.assert_array_equal(compiled.profile(**{"self": x})[0], x)
 
 
-def test_a_profiled_model_tells_the_times_of_its_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_fed", [True, False], ids=["fed", "zeros"])
+def test_a_profiled_model_tells_the_times_of_its_steps(tmp_path: Path, is_fed: bool) -> None:
     path = Path(__file__).parents[1] / "data" / "models" / "keyword_spotting.qop.onnx"
     session = dmlcpu.InferenceSession(path)
     [value] = session.get_inputs()
     x = np.zeros([length if isinstance(length, int) else 1 for length in value.shape], np.float32)
     assert not any(re.search(r" bytes, [\d.]+ us;", part.description) for part in session.partitions())
-    session.profile(tmp_path / "trace.json", {value.name: x})
+    session.profile(tmp_path / "trace.json", {value.name: x} if is_fed else None)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     [part] = [part for part in session.partitions() if part.provider == "dmlcpu"]
     told = re.findall(r"^step \d+: .*?, \d+ bytes, ([\d.]+) us;", part.description, re.MULTILINE)
     assert told == [f"{event['dur']:.1f}" for event in events if event["cat"] == "Node"]
+
+
+def test_a_profile_of_no_feeds_is_one_of_zeros(tmp_path: Path) -> None:
+    """Indices of 0 are in range, words are empty, and a condition that chooses a branch is not met."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[rows, 4] table, int64[rows, count] index, string[rows] words, bool chosen) =>
+          (float[a, b, c] y, string[d] w)
+        {
+            found = Gather(table, index)
+            y = If <then_branch = t () => (z) { z = Sqrt(found) }, else_branch = e () => (v) { v = Neg(found) }>
+                (chosen)
+            w = Identity(words)
+        }""")
+    session = dmlcpu.InferenceSession(model.SerializeToString())
+    path = tmp_path / "trace.json"
+    assert session.profile(path) == str(path)
+    steps = [event["name"] for event in json.loads(path.read_text())["traceEvents"]]
+    assert any("GATHER" in step for step in steps)
+    assert session.deciding_inputs == ("chosen",)

@@ -18,6 +18,7 @@ __all__ = [
     "checked_feeds",
     "given_value",
     "output_indices",
+    "zero_feeds",
 ]
 
 # What numpy and other makers of arrays raise where they make none of an object.
@@ -65,6 +66,13 @@ def checked_feeds(
             elif name not in feeds:
                 raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
     return feeds
+
+
+def zero_feeds(inputs: Sequence[ValueInfo], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Return arrays of zeros, and of empty words, for inputs of these shapes."""
+    return {
+        value.name: np.full(shapes[value.name], "" if value.dtype.kind == "O" else 0, value.dtype) for value in inputs
+    }
 
 
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:

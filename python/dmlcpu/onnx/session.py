@@ -19,7 +19,7 @@ from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
-from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices
+from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
 from dmlcpu.onnx.input_shapes import complete_shapes, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
 from dmlcpu.onnx.models.model import is_fixed, load_model
@@ -268,12 +268,12 @@ class InferenceSession:
         arrays = {value.name: (value.dtype, complete[value.name]) for value in model.inputs}
         return self._find_or_make_plan(model, arrays)
 
-    def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
+    def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any] | None = None) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
 
         Args:
             path: The file to write.
-            input_feed: As for ``run``.
+            input_feed: As for ``run``; by default zeros, free lengths as ``partitions`` has them before a run.
 
         Returns:
             The path.
@@ -282,6 +282,8 @@ class InferenceSession:
             BindingError, InvalidModelError, MissingRuntimeError: As ``run``.
             OSError: The file cannot be written.
         """
+        if input_feed is None:
+            input_feed = zero_feeds(self._inputs, complete_shapes(self._declared, {}))
         times: list[PartTime] = []
         self._run(self._checked_feeds(input_feed), times)
         write_trace(path, times)
