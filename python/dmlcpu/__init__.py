@@ -54,6 +54,7 @@ from dmlcpu.functions.matrix_multiply import (
 from dmlcpu.functions.pooling import quantized_linear_average_pooling
 from dmlcpu.functions.quantization import dequantize, quantize
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
+from dmlcpu.graph.compiled_graph import CompiledGraph, Step
 from dmlcpu.graph.descs import (
     ConstantGraphNodeDesc,
     GraphDesc,
@@ -62,7 +63,9 @@ from dmlcpu.graph.descs import (
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
 )
+from dmlcpu.graph.trace import StepTime
 from dmlcpu.machine import Info, info
+from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition
 from dmlcpu.onnx.options import (
     ExecutionMode,
     GraphOptimizationLevel,
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BindingError",
     "BindingProperties",
+    "CompiledGraph",
     "CompiledOperator",
     "ConstantGraphNodeDesc",
     "ConvolutionIntegerOperatorDesc",
@@ -110,11 +114,14 @@ __all__ = [
     "MatrixMultiplyIntegerOperatorDesc",
     "MatrixMultiplyIntegerToFloatOperatorDesc",
     "MissingRuntimeError",
+    "ModelMetadata",
+    "NodeArg",
     "Operator",
     "OperatorDesc",
     "OperatorGraphNodeDesc",
     "OperatorType",
     "OutputGraphEdgeDesc",
+    "Partition",
     "QuantizationType",
     "QuantizeOperatorDesc",
     "QuantizedLinearAveragePoolingOperatorDesc",
@@ -122,6 +129,8 @@ __all__ = [
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "RunOptions",
     "SessionOptions",
+    "Step",
+    "StepTime",
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",

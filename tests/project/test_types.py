@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -21,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 BYTES = TensorDesc(TensorDataType.UINT8, (1, 2, 4, 4))
 FLOATS = TensorDesc(TensorDataType.FLOAT32, (1, 2, 4, 4))
+MODEL = Path(__file__).parents[2] / "examples" / "image_classification" / "resnet8_int8.onnx"
 
 
 def test_functions_on_expressions_return_expressions() -> None:
@@ -71,6 +73,21 @@ def test_functions_on_arrays_return_arrays() -> None:
     assert single.tolist() == 4
     assert blocks.tolist() == [[1, 2, 2, 2]]
     assert scale.shape == ()
+
+
+def test_what_calls_return_can_be_declared() -> None:
+    builder = GraphBuilder()
+    floats = dmlcpu.dequantize_linear(dmlcpu.input_tensor(builder, 0, BYTES), 0.5)
+    graph: dmlcpu.CompiledGraph = builder.build(ExecutionFlags.NONE, [floats])
+    steps: tuple[dmlcpu.Step, ...] = graph.steps
+    times: tuple[dmlcpu.StepTime, ...] = graph.profile(input_0=np.ones((1, 2, 4, 4), np.uint8))[1]
+    assert [step.type for step in steps] == [time.type for time in times] == ["ELEMENT_WISE_DEQUANTIZE_LINEAR"]
+    session = dmlcpu.InferenceSession(MODEL)
+    values: list[dmlcpu.NodeArg] = [*session.get_inputs(), *session.get_outputs()]
+    metadata: dmlcpu.ModelMetadata = session.get_modelmeta()
+    partitions: list[dmlcpu.Partition] = session.partitions()
+    assert ([value.name for value in values], metadata.domain) == (["input0", "probabilities"], "")
+    assert isinstance(partitions[0].steps[0], dmlcpu.Step)
 
 
 def test_what_is_no_tensor_is_refused_by_the_types_too() -> None:

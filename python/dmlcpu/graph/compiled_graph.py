@@ -29,6 +29,13 @@ class Step:
         name: The node that it comes from.
         plan: What was chosen for it, one property a line.
         size: Bytes read and written.
+
+    >>> from dmlcpu import ExecutionFlags, GraphBuilder, TensorDataType, TensorDesc, input_tensor, quantize_linear
+    >>> builder = GraphBuilder()
+    >>> floats = input_tensor(builder, 0, TensorDesc(TensorDataType.FLOAT32, (6,)))
+    >>> [step] = builder.build(ExecutionFlags.NONE, [quantize_linear(floats, 0.5)]).steps
+    >>> step.type, step.size
+    ('ELEMENT_WISE_QUANTIZE_LINEAR', 34)
     """
 
     type: str
@@ -59,6 +66,13 @@ class CompiledGraph(CompiledOperator):
 
     Its bindings are ``input_0``, ``output_0``, ... by the indices of the graph. Inputs whose tensors are flagged
     OWNED_BY_DML are bound at ``initialize``.
+
+    >>> from dmlcpu import ExecutionFlags, GraphBuilder, TensorDataType, TensorDesc, input_tensor, quantize_linear
+    >>> builder = GraphBuilder()
+    >>> floats = input_tensor(builder, 0, TensorDesc(TensorDataType.FLOAT32, (3,)))
+    >>> graph = builder.build(ExecutionFlags.NONE, [quantize_linear(floats, 0.5)])
+    >>> graph.dispatch(input_0=np.float32([0, 1, 2]))
+    array([0, 2, 4], dtype=uint8)
     """
 
     def __init__(

@@ -19,6 +19,9 @@ class StepTime:
         name: The node that it comes from.
         begin: Nanoseconds from the beginning of the dispatch.
         duration: Nanoseconds.
+
+    >>> StepTime("ELEMENT_WISE_QUANTIZE_LINEAR", "quantize", begin=0, duration=1500).duration / 1e6
+    0.0015
     """
 
     type: str

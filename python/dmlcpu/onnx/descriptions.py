@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.graph.compiled_graph import Step
-from dmlcpu.onnx.foreign.array_parts import ArrayPart
-from dmlcpu.onnx.foreign.parts import ForeignPart
-from dmlcpu.onnx.models.model import Model, ValueInfo
-from dmlcpu.onnx.planning.plans import Part
-from dmlcpu.onnx.type_names import tensor_name
+
+if TYPE_CHECKING:  # the classes are there without the package onnx
+    from dmlcpu.onnx.models.model import Model, ValueInfo
+    from dmlcpu.onnx.planning.plans import Part
 
 __all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]
 
@@ -27,6 +26,10 @@ class NodeArg:
         name: Its name.
         shape: Lengths, names of free lengths, or None.
         type: Such as ``"tensor(uint8)"``; of outputs also what holds tensors, such as ``"seq(tensor(float))"``.
+
+    >>> from dmlcpu import InferenceSession
+    >>> InferenceSession("examples/image_classification/resnet8_int8.onnx").get_inputs()
+    [NodeArg(name='input0', shape=[1, 32, 32, 3], type='tensor(int8)')]
     """
 
     name: str
@@ -40,6 +43,10 @@ class ModelMetadata:
 
     Attributes:
         version: The largest INT64 where the model says none, as there.
+
+    >>> from dmlcpu import InferenceSession
+    >>> InferenceSession("examples/image_classification/resnet8_int8.onnx").get_modelmeta().graph_name
+    'tflite_int8'
     """
 
     producer_name: str
@@ -62,6 +69,11 @@ class Partition:
         description: Of what runs natively, the steps that the nodes became.
         steps: The same, one by one.
         binding_properties: The memory that they use besides inputs and outputs; None of what onnxruntime runs.
+
+    >>> from dmlcpu import InferenceSession
+    >>> [partition] = InferenceSession("examples/image_classification/resnet8_int8.onnx").partitions()
+    >>> partition.provider, partition.reasons
+    ('dmlcpu', {})
     """
 
     provider: str
@@ -88,11 +100,16 @@ def metadata_of(model: Model) -> ModelMetadata:
 
 def node_arg(value: ValueInfo) -> NodeArg:
     """Return a value of a model as onnxruntime describes it."""
+    from dmlcpu.onnx.type_names import tensor_name
+
     return NodeArg(value.name, list(value.shape or ()), value.container or tensor_name(value.dtype))
 
 
 def partition_of(provider: str, part: Part) -> Partition:
     """Return what there is to tell of a part that a provider runs."""
+    from dmlcpu.onnx.foreign.array_parts import ArrayPart
+    from dmlcpu.onnx.foreign.parts import ForeignPart
+
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):
         return Partition(provider, nodes, part.reasons, "")
