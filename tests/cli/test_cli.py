@@ -239,6 +239,17 @@ def test_info_tells_no_lengths_that_follow(tmp_path: Path) -> None:
     succeeded("bench", model, "--shape", "mask=2,64", "--batch", 2, "--duration", 0)
 
 
+@pytest.mark.parametrize("command", ["check", "profile"])
+def test_lengths_of_an_input_that_is_given_are_taken_for_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs, body = "float[rows, terms] x, float[terms, columns] y", "{ p = MatMul(x, y) z = QuantizeLinear(p, s) }"
+    model = parsed(tmp_path / "model.onnx", inputs, "uint8[rows, columns] z", f"<float s = {{0.5}}> {body}")
+    np.save("y.npy", np.ones((64, 5), np.float32))
+    succeeded(command, model, "--input", "y=y.npy")
+
+
 def test_info_tells_why_a_node_has_no_kernel(tmp_path: Path) -> None:
     told = succeeded("info", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
     reason = "no kernel for this operator"

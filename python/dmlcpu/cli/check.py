@@ -74,7 +74,8 @@ def command(
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
     given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
-    fixed, generator = fixed_shapes(session.get_inputs(), shapes), np.random.default_rng(seed)
+    fixed = fixed_shapes(session.get_inputs(), shapes, feeds=given)
+    generator = np.random.default_rng(seed)
     feeds = complete_feeds(session, given, fixed, values, generator)
     results = session.run(None, feeds)
 

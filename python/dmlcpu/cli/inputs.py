@@ -52,10 +52,21 @@ def chosen_device(isa: str, threads: int) -> dmlcpu.Device:
         raise DmlError(str(error)) from None
 
 
-def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: int = 1) -> dict[str, tuple[int, ...]]:
+def fixed_shapes(
+    inputs: Sequence[NodeArg],
+    given: Sequence[str] | None,
+    batch: int = 1,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+) -> dict[str, tuple[int, ...]]:
     """Return a shape for each input: what ``--shape`` says, else the batch where the first length is free, and 1.
 
     Lengths that the model gives one name are as long.
+
+    Args:
+        inputs: Of a model.
+        given: What ``--shape`` says.
+        batch: What ``--batch`` says.
+        feeds: What ``--input`` says, whose shapes count before all else.
 
     Raises:
         BindingError: An input is unknown, or its shape in the model is another.
@@ -68,6 +79,7 @@ def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: 
             shapes[name] = tuple(int(length) for length in text.split(","))
         except ValueError:
             raise DmlError(f"--shape {option}: expected lengths with commas between them") from None
+    shapes |= {name: array.shape for name, array in (feeds or {}).items()}
     # What has no axes, and what may have any, are told alike: the session knows which it is.
     shapes = complete_shapes({value.name: value.shape or None for value in inputs}, shapes, batch)
     if batch != 1 and all(shape[:1] != (batch,) for shape in shapes.values()):

@@ -40,7 +40,8 @@ def command(
     """Write a trace of one run, and show its steps, the longest first. Inputs that are not given are random."""
     session = opened_session(model, isa, threads)
     given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
-    fixed, generator = fixed_shapes(session.get_inputs(), shapes), np.random.default_rng(seed)
+    fixed = fixed_shapes(session.get_inputs(), shapes, feeds=given)
+    generator = np.random.default_rng(seed)
     feeds = complete_feeds(session, given, fixed, values, generator)
     for _ in range(_WARM_UP_RUNS):
         session.run(None, feeds)
