@@ -29,7 +29,7 @@ def mean_over(lowering: Lowering, x: Tensor, axes: Sequence[int], shape: Sequenc
     """
     mean, lengths = x, list(x.shape)
     groups = _neighbours(axes)
-    if groups[-1][1] == len(lengths) and math.prod(lengths[groups[-1][0] :]) >= _LONG_ROW:
+    if len(groups) > 1 and groups[-1][1] == len(lengths) and math.prod(lengths[groups[-1][0] :]) >= _LONG_ROW:
         groups.reverse()
     for first, end in groups:
         reduced = tuple(lengths[first:end])
