@@ -72,6 +72,15 @@ def test_one_slope_is_one_function(slope: float, shape: tuple[int, ...]) -> None
     assert len(part.steps) == 1
 
 
+def test_one_slope_may_have_more_axes_than_the_floats() -> None:
+    builder = Builder()
+    x = builder.input("float32", (2, 3))
+    builder.output(builder.node("PRelu", [x, np.full((1, 1, 1), 0.25, np.float32)]), "float32")
+    feed = np.float32([[-1, 2, -3], [4, -5, 6]])
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    np.testing.assert_array_equal(result, np.where(feed > 0, feed, feed / 4)[np.newaxis])
+
+
 def test_mish_far_below_zero() -> None:
     """Where the logarithm of 1 + exp(x) would lose all of it."""
     feed = np.linspace(-80, 30, 1001, dtype=np.float32)

@@ -196,7 +196,7 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if slope.size == 1 and isinstance(value, Table):
         return table_only(lowering, node, [value, Constant(slope.reshape(1))])
     tensor = _computed_float32(lowering, value)
-    if slope.size == 1:
+    if slope.size == 1 and slope.ndim <= len(tensor.shape):
         return [on_each_float(lowering, FloatUnary.LEAKY_RELU, tensor, alpha=float(slope.reshape(())))]
     if np.all((slope > 0) & (slope <= 1)):
         product = on_floats(lowering, FloatBinary.MULTIPLY, tensor, Constant(slope))

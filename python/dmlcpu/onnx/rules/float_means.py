@@ -17,8 +17,9 @@ _MOST_REDUCED_AT_ONCE: Final = 1 << 14
 # REDUCE_MEAN adds to 16 partial sums an axis: of two axes of such lengths a mean is wrong by less than 2^-13.9 of that
 # of the absolute values, as one of FLOAT_POOLING is.
 LONGEST_REDUCED: Final = 1 << 13
-# Shorter rows take longer than columns, which are neighbours: these are reduced first.
+# Of axes that are apart the last are reduced first, if they are so long: rows, or columns of what lies behind them.
 _LONG_ROW: Final = 128
+_LONG_COLUMN: Final = 8
 
 
 def mean_over(lowering: Lowering, x: Tensor, axes: Sequence[int], shape: Sequence[int]) -> Tensor:
@@ -29,8 +30,10 @@ def mean_over(lowering: Lowering, x: Tensor, axes: Sequence[int], shape: Sequenc
     """
     mean, lengths = x, list(x.shape)
     groups = _neighbours(axes)
-    if len(groups) > 1 and groups[-1][1] == len(lengths) and math.prod(lengths[groups[-1][0] :]) >= _LONG_ROW:
-        groups.reverse()
+    if len(groups) > 1:
+        first, end = groups[-1]
+        if math.prod(lengths[first:end]) >= (_LONG_ROW if end == len(lengths) else _LONG_COLUMN):
+            groups.reverse()
     for first, end in groups:
         reduced = tuple(lengths[first:end])
         if len(reduced) > 1 and math.prod(reduced) <= _MOST_REDUCED_AT_ONCE:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
@@ -15,6 +18,9 @@ from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["float_pooling"]
+
+# Of an image, whose average FLOAT_POOLING has sooner than REDUCE_MEAN.
+_FEW_PIXELS: Final = 8
 
 
 def float_pooling(
@@ -36,7 +42,7 @@ def float_pooling(
         return computed(lowering, pooled_by_slices(lowering, floats, window, pool))
     if floats.dtype != np.float32 or len(floats.shape) != 4:
         raise NotNative(f"a pooling of {len(floats.shape)} dimensions of type {floats.dtype}")
-    if function == Pooling.AVERAGES and _is_whole(window, floats):
+    if function == Pooling.AVERAGES and _is_whole(window, floats) and math.prod(window.kernel) > _FEW_PIXELS:
         return mean_over(lowering, floats, (2, 3), (*floats.shape[:2], 1, 1))
     attributes = {
         **window.attributes(),

@@ -101,11 +101,12 @@ def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[in
 
 
 def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean: of codes a pooling."""
+    """ReduceMean: of codes a pooling, and of floats where REDUCE_MEAN would add too many to a sum."""
     value = present(inputs[0])
     axes = mean_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
-    if isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3)):
+    of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
+    if of_codes or _are_too_long(value, axes):
         return _pooled_mean(lowering, node, inputs)
     x = computed_floats(lowering, value)
     return [mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes))]
@@ -121,6 +122,11 @@ def reduce_min(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [_reduced(lowering, node, inputs, lambda image, window: minimum(lowering, image, window))]
 
 
+def _are_too_long(value: Value, axes: Sequence[int]) -> bool:
+    """Return whether several axes are too long for means of means: poolings add the sums of halves."""
+    return len(axes) > 1 and any(value.shape[axis] > LONGEST_REDUCED for axis in axes)
+
+
 def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor | None:
     """Return the mean of floats over the axes of a node; None of codes, over no axes, and of other types.
 
@@ -129,8 +135,8 @@ def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     value = present(inputs[0])
     axes = sorted(reduced_axes(node, inputs, len(value.shape)))
     of_images = isinstance(value, StackedSum) and axes == [2, 3]
-    is_long = len(axes) > 1 and any(value.shape[axis] > LONGEST_REDUCED for axis in axes)
-    if not axes or of_images or is_long or (isinstance(value, Table) and value.parameters is not None):
+    of_codes = isinstance(value, Table) and value.parameters is not None
+    if not axes or of_images or of_codes or _are_too_long(value, axes):
         return None
     _check_windows(value, axes)
     x = computed(lowering, value)
