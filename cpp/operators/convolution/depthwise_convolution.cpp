@@ -21,14 +21,23 @@ namespace {
 
 // Interleaved codes of a strip should stay in a level-1 cache.
 constexpr std::int64_t kInterleavedBytes = 16384;
-// Output columns that a strip has at least, where there are as many: neighbours interleave what both read.
+// Output columns that a strip has at least, where there are as many, and where neighbours interleave many columns that
+// both read; then the codes of all buffers should stay in a level-2 cache.
 constexpr std::int64_t kLeastStripColumns = 8, kEnoughStripColumns = 64;
+constexpr double kInterleavedBytesOfAll = 1 << 20;
+
+double interleaved_buffers(const ConvolutionGeometry& geometry) {
+  return as_number(divide_up(geometry.kernel_height, 4));
+}
 
 // Twice as many outputs as strips have columns in common.
 std::int64_t least_strip_columns(const ConvolutionGeometry& geometry) {
+  const double least = as_number(kLeastStripColumns), enough = as_number(kEnoughStripColumns);
   const double shared = as_number(geometry.kernel_width - 1) * as_number(geometry.dilation_width);
-  const double columns = 2.0 * shared / as_number(geometry.stride_width);
-  return static_cast<std::int64_t>(std::clamp(columns, as_number(kLeastStripColumns), as_number(kEnoughStripColumns)));
+  const double bytes_of_output =
+      as_number(geometry.stride_width) * as_number(geometry.output_channels) * 4.0 * interleaved_buffers(geometry);
+  const double most = std::clamp(kInterleavedBytesOfAll / bytes_of_output, least, enough);
+  return static_cast<std::int64_t>(std::clamp(2.0 * shared / as_number(geometry.stride_width), least, most));
 }
 
 // Output rows that one state of the interleaved buffers serves.
@@ -271,12 +280,11 @@ bool depthwise_applies(const ConvolutionGeometry& geometry, const ExecutionTarge
   const double kernel_height = as_number(geometry.kernel_height);
   const double bytes_of_output = as_number(geometry.stride_width) * as_number(geometry.output_channels) * 4.0;
   // Rounded up to a multiple of four.
-  const double columns =
-      std::max(as_number(kInterleavedBytes) / bytes_of_output, as_number(least_strip_columns(geometry))) + 3.0;
+  const double columns = std::max(as_number(kInterleavedBytes) / bytes_of_output, as_number(kLeastStripColumns)) + 3.0;
   const double strip = std::min(columns, as_number(geometry.output_width));
   // The rows of a strip and their interleaved copies.
   const double rows = window_extent(1.0, 1.0, kernel_height, as_number(geometry.dilation_height)) + 3.0 +
-                      4.0 * (kernel_height + as_number(geometry.kernel_width));
+                      4.0 * interleaved_buffers(geometry);
   return PaddedStrips::applies(geometry, strip, rows);
 }
 

@@ -28,8 +28,8 @@
 
 namespace dmlcpu {
 
-// A tap of the window, by kernel row and column. Where a group has fewer than four, row is -1, and column is where the
-// code stands that it has in its place.
+// A tap of the window, by kernel row and column. Where a group has fewer than four, row is -1; the column of its first
+// one counts then, too.
 struct Tap {
   std::int64_t row = -1, column = 0;
 };
