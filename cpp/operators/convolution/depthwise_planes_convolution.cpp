@@ -18,6 +18,7 @@ namespace {
 constexpr std::int64_t kLanes = kPlaneLanes, kBytes = kPlaneBytes;
 constexpr std::int64_t kMostTapsOfWindow = 64;  // there are masks of each
 constexpr std::int64_t kLeastPixels = 64;       // of an image that copies do not beat
+constexpr std::int64_t kLeastOfPhase = 8;  // outputs of a row, of which those as far apart as the taps are one phase
 constexpr std::int64_t kChannelsOfTask = kPlaneTileChannels, kChannelsAtOnce = kPlaneChannels;
 constexpr double kMostPlaneBytes = 1 << 30;  // from a plane's first code to its last
 
@@ -146,12 +147,14 @@ bool has_packed_rows(const PlaneStrides& strides, std::int64_t height, std::int6
 }
 
 // Copies, with channels as lanes, have a kernel for windows of 3 x 3 and 5 x 5 (kernels/depthwise_window), which makes
-// up for transpositions where images are small, or where taps are many and as much is written as read.
+// up for transpositions where images are small, or where taps are many and as much is written as read; but not where
+// the dilation leaves it few outputs at a time.
 bool beats_copies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   ConvolutionGeometry copied = geometry;
   copied.input = ChannelPlanes{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input}
                      .channels_last();
   if (!depthwise_window_applies(copied, target) || geometry.stride_height * geometry.stride_width > 1) return true;
+  if (geometry.dilation_width > 1 && geometry.output_width / kLeastOfPhase < geometry.dilation_width) return true;
   return geometry.kernel_width == 3 && geometry.image_pixels() >= kLeastPixels;
 }
 

@@ -40,13 +40,6 @@ constexpr std::size_t kMostRows = static_cast<std::size_t>(kRowsAtOnce) * kMostW
 // A row of padding is not larger.
 constexpr double kMostPaddingBytes = 1 << 18;
 
-std::int64_t columns_of_strip(const ConvolutionGeometry& geometry) {
-  const std::int64_t bytes_of_output =
-      geometry.stride_width * geometry.kernel_height * std::min(geometry.output_channels, kBlockBytes);
-  const std::int64_t most = std::max(kRowsBytes / bytes_of_output, kLeastStripColumns);
-  return divide_up(geometry.output_width, divide_up(geometry.output_width, most));
-}
-
 // From the first code of a row to the last.
 double row_bytes(const ConvolutionGeometry& geometry) {
   return static_cast<double>(geometry.input_width - 1) * static_cast<double>(geometry.input.w) +
@@ -60,6 +53,14 @@ std::int64_t phases_of(const ConvolutionGeometry& geometry) {
 }
 std::int64_t window_stride(const ConvolutionGeometry& geometry) {
   return geometry.stride_width / std::gcd(geometry.stride_width, geometry.dilation_width);
+}
+
+std::int64_t columns_of_strip(const ConvolutionGeometry& geometry) {
+  const std::int64_t bytes_of_output =
+      geometry.stride_width * geometry.kernel_height * std::min(geometry.output_channels, kBlockBytes);
+  const std::int64_t most =
+      std::max({kRowsBytes / bytes_of_output, kLeastStripColumns, kLeastPhasePixels * phases_of(geometry)});
+  return divide_up(geometry.output_width, divide_up(geometry.output_width, most));
 }
 
 std::vector<WindowBlock> blocks_of(std::size_t channels) {
