@@ -244,8 +244,30 @@ def test_which_convolutions_have_few_channels(isa: str, monkeypatch: pytest.Monk
 
     for few in (are_few(64, 1, 3), are_few(64, 6, 3), are_few(6, 2, 1, size=9), are_few(2, 3, 3)):
         assert few == has_kernel
-    others = (are_few(64, 9, 3), are_few(64, 5, 1), are_few(1, 3, 3), are_few(64, 3, 3, size=27))
+    others = (are_few(64, 9, 3), are_few(64, 6, 1), are_few(1, 3, 3), are_few(64, 3, 3, size=27))
     assert not any(others)
+    # Where windows lie in the padding for the most part, products leave that out.
+    for distance, few in ((2, has_kernel), (12, False)):
+        apart = {name: (distance, distance) for name in ("dilations", "start_padding", "end_padding")}
+        assert are_few(64, 5, 3, **apart) == few
+
+
+@pytest.mark.parametrize(
+    ("channels", "sizes", "kernel"), [(4096, (1, 400), (1, 31)), (1536, (20, 64), (31, 31))], ids=str
+)
+def test_large_windows_of_many_channels_are_depthwise(
+    isa: str, channels: int, sizes: tuple[int, int], kernel: tuple[int, int]
+) -> None:
+    strides = (sizes[0] * sizes[1] * channels, 1, sizes[1] * channels, channels)
+    pixels = tensor("UINT8", 1, channels, *sizes, strides=strides)
+    pad = tuple(size // 2 for size in kernel)
+    desc = changed(
+        convolution(64, 64, 3, group_count=channels, start_padding=pad, end_padding=pad),
+        input_tensor=pixels,
+        filter_tensor=tensor("INT8", channels, 1, *kernel),
+        output_tensor=pixels,
+    )
+    assert lines(Device(num_threads=1, isa=isa), desc)["algorithm"].startswith("depthwise, channels as lanes")
 
 
 def test_why_a_convolution_has_so_many_threads() -> None:

@@ -158,6 +158,8 @@ CASES = {
     "groups as lanes": Case((2, 64, 13, 9), 64, {"kernel": 3, "groups": 16, "padding": 1}),
     "depthwise": Case((2, 20, 19, 17), 20, {"kernel": 3, "groups": 20, "padding": 1}),
     "depthwise, several strips": Case((1, 130, 9, 300), 130, {"kernel": 3, "groups": 130, "padding": 1}),
+    "few channels": Case((2, 17, 9, 64), 3, {"kernel": 3, "padding": 1}),
+    "depthwise, phases": Case((1, 70, 12, 40), 70, {"kernel": 5, "groups": 70, "dilation": 3, "padding": 6}),
     "depthwise, stride 2": Case((1, 70, 21, 40), 70, {"kernel": 5, "groups": 70, "stride": 2, "padding": 2}),
 }
 

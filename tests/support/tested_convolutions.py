@@ -33,7 +33,7 @@ def square(kernel: int) -> dict[str, Any]:
 def planar_shapes() -> list[ConvolutionShape]:
     """Pointwise ones, around the pixels and the channels of a panel, an area, a step and a tile of planes."""
     shapes = [ConvolutionShape(channels, 33, (5, 13), (1, 1)) for channels in EDGE_CHANNELS if channels != 1]
-    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS if channels > 3]
+    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS if channels > 4]
     shapes += [ConvolutionShape(47, 48, (pixels,), (1,)) for pixels in (32, 33, 63, 64, 65, 79, 81, 97, 129)]
     # Several tiles of an image, and rows and panels whose distance would be a multiple of some lines.
     return [

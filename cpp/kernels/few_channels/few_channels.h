@@ -45,8 +45,8 @@ struct FewChannelsRun {
 };
 
 struct FewChannelsKernels {
-  std::size_t most_channels;  // beyond which a product is as fast
-  bool widened;               // filters have 16-bit codes
+  double most_channels;  // beyond which a product is as fast; a part of one for what is besides products
+  bool widened;          // filters have 16-bit codes
   void (*convolve)(const FewChannelsRun& run) noexcept;
 };
 

@@ -36,6 +36,7 @@ void convolve(const FewChannelsRun& operands) noexcept {
 
 }  // namespace
 
-constinit const FewChannelsKernels scalar::few_channels = {.most_channels = 8, .widened = false, .convolve = convolve};
+constinit const FewChannelsKernels scalar::few_channels = {
+    .most_channels = 8.5, .widened = false, .convolve = convolve};
 
 }  // namespace dmlcpu

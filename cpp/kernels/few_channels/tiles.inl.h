@@ -9,14 +9,12 @@
 //   kVectors<filters>: vectors of pixels that registers have room for beside so many filters
 
 template <std::size_t channels, bool sums_codes>
-struct FilterCount {
-  static constexpr std::size_t kValue = channels + (sums_codes ? 1 : 0);
-};
+constexpr std::size_t kFilters = channels + (sums_codes ? 1 : 0);
 
 // Up to `vectors` vectors of pixels from one on, of `channels` channels.
 template <std::size_t vectors, std::size_t channels, bool sums_codes>
 void convolve_tile(const FewChannelsRun& run, std::size_t channel, std::size_t pixel) noexcept {
-  constexpr std::size_t filters = FilterCount<channels, sums_codes>::kValue;
+  constexpr std::size_t filters = kFilters<channels, sums_codes>;
   Integers sums[filters][vectors];
   for (std::size_t c = 0; c < filters; ++c) {
     for (Integers& sum : sums[c]) sum = integers_of(c < channels ? run.offset[channel + c] : 0);
@@ -64,16 +62,16 @@ void convolve_channels(const FewChannelsRun& run) noexcept {
   for (std::size_t channel = 0; channel < run.channels; channel += 4) {
     switch (run.channels - channel) {
       case 1:
-        convolve_pixels<kVectors<FilterCount<1, sums_codes>::kValue>, 1, sums_codes>(run, channel, 0);
+        convolve_pixels<kVectors<kFilters<1, sums_codes>>, 1, sums_codes>(run, channel, 0);
         break;
       case 2:
-        convolve_pixels<kVectors<FilterCount<2, sums_codes>::kValue>, 2, sums_codes>(run, channel, 0);
+        convolve_pixels<kVectors<kFilters<2, sums_codes>>, 2, sums_codes>(run, channel, 0);
         break;
       case 3:
-        convolve_pixels<kVectors<FilterCount<3, sums_codes>::kValue>, 3, sums_codes>(run, channel, 0);
+        convolve_pixels<kVectors<kFilters<3, sums_codes>>, 3, sums_codes>(run, channel, 0);
         break;
       default:
-        convolve_pixels<kVectors<FilterCount<4, sums_codes>::kValue>, 4, sums_codes>(run, channel, 0);
+        convolve_pixels<kVectors<kFilters<4, sums_codes>>, 4, sums_codes>(run, channel, 0);
     }
   }
 }

@@ -157,12 +157,21 @@ inline void gather_eight(const GroupBlock& block, std::size_t column, std::size_
 }
 
 // The terms from k on of some columns, and zeros up to a multiple of four.
-void gather_rest(const GroupBlock& block, std::size_t first, std::size_t end, std::size_t k) noexcept {
-  for (std::size_t column = first; column < end; ++column) {
-    const std::uint8_t* codes = block.columns + column * block.column_stride;
-    for (std::size_t i = k; i < (block.k + 3) / 4 * 4; ++i) {
-      block.output[i / 4 * block.group_stride + column * 4 + i % 4] =
-          i < block.k ? static_cast<std::uint8_t>(codes[i] ^ block.flip) : std::uint8_t{0};
+void gather_rest(const GroupBlock& operands, std::size_t first, std::size_t end, std::size_t k) noexcept {
+  const GroupBlock block = operands;  // a copy: bytes of output could alias the original
+  for (; k < block.k; k += 4) {
+    const std::size_t bytes = block.k - k < 4 ? block.k - k : 4;
+    const std::uint32_t flip = block.flip * (0x01010101U >> (8 * (4 - bytes)));
+    for (std::size_t column = first; column < end; ++column) {
+      const std::uint8_t* codes = block.columns + column * block.column_stride + k;
+      std::uint32_t group = 0;
+      if (bytes == 4) {
+        std::memcpy(&group, codes, 4);
+      } else {
+        std::memcpy(&group, codes, bytes);
+      }
+      group ^= flip;
+      std::memcpy(block.output + k / 4 * block.group_stride + column * 4, &group, 4);
     }
   }
 }

@@ -15,17 +15,17 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/padded_row.h"
 #include "operators/convolution/padded_strips.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
 
 constexpr std::int64_t kGroup = 4;  // channels
-// The ring of a strip stays in a level-2 cache.
-constexpr double kRingBytes = 1 << 18;
 // Output columns that a strip has at least, where there are as many, and in steps of.
 constexpr std::int64_t kLeastStripColumns = 64;
 // Output columns below which too many lanes are idle.
@@ -47,7 +47,8 @@ double ring_rows(const ConvolutionGeometry& geometry) {
   return window_extent(1.0, 1.0, as_number(geometry.kernel_height), as_number(geometry.dilation_height));
 }
 double strip_columns(const ConvolutionGeometry& geometry) {
-  const double fit = kRingBytes / (ring_rows(geometry) * as_number(geometry.input_channels));
+  const double ring_bytes = static_cast<double>(cache_sizes().level_2) / 4.0;
+  const double fit = ring_bytes / (ring_rows(geometry) * as_number(geometry.input_channels));
   const double columns = std::max(fit, as_number(kLeastStripColumns));
   return std::min(columns, as_number(geometry.output_width));
 }
@@ -217,9 +218,7 @@ void FewChannelsConvolution::load_row(const ActivationSource& source, const Padd
                                       std::int64_t padded_row, std::uint8_t* target) const noexcept {
   const std::int64_t count = strips_.columns_read(task.columns), row = padded_row - geometry_.padding_top;
   const std::int64_t column = task.first_column - geometry_.padding_left;
-  std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
-  std::int64_t end = std::clamp<std::int64_t>(geometry_.input_width - column, begin, count);
-  if (row < 0 || row >= geometry_.input_height) begin = end = count;
+  const auto [begin, end] = columns_inside(geometry_, padded_row, task.first_column, count);
   for (std::int64_t group = 0; group < groups_; ++group) {
     std::uint8_t* of_group = target + as_size(group) * group_bytes_;
     std::memset(of_group, source.zero_point, as_size(begin * kGroup));
@@ -236,7 +235,7 @@ void FewChannelsConvolution::load_pixels(const ActivationSource& source, const s
                                          std::uint8_t* target) const noexcept {
   const PackKernels& pack = *target_.kernels().pack;
   const PlaneStrides& strides = geometry_.input;
-  if (strides.c == 1) {
+  if (strides.w != 1) {
     pack.gather_groups({.columns = codes,
                         .column_stride = as_size(strides.w),
                         .count = as_size(count),
@@ -268,29 +267,48 @@ std::string FewChannelsConvolution::describe() const {
          " of four channels\ntile: " + strips_.describe();
 }
 
-// Whether the output channels are few enough. Of a last group that is not full, as many more products are zeros; where
-// taps are few, interleaving takes as long as the products.
+// The share of a window's taps along an axis that are inside the input.
+double share_inside(std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
+                    std::int64_t padding, std::int64_t input) {
+  double inside = 0.0;
+  for (std::int64_t tap = 0; tap < kernel; ++tap) {
+    inside += as_number(indices_inside(tap * dilation - padding, stride, input, outputs).count());
+  }
+  return inside / (as_number(outputs) * as_number(kernel));
+}
+
+// Whether the output channels are few enough, all counted in channels of a window's products: of a last group that is
+// not full as many more products are zeros, rows are interleaved once a band, and products can leave out taps of
+// dilated windows in the padding.
 bool are_few(const ConvolutionGeometry& geometry, const FewChannelsKernels& kernels) {
-  constexpr double kFewTaps = 4.0;
-  const double products = as_number(geometry.output_channels) *
+  constexpr double kInterleaving = 3.6, kRowsOfBand = 16.0;
+  const double channels = as_number(geometry.output_channels) *
                           as_number(divide_up(geometry.input_channels, kGroup) * kGroup) /
                           as_number(geometry.input_channels);
-  const bool has_few_taps = as_number(geometry.kernel_height) * as_number(geometry.kernel_width) < kFewTaps;
-  return products * (has_few_taps ? 2.0 : 1.0) <= static_cast<double>(kernels.most_channels);
+  const double taps = as_number(geometry.kernel_height) * as_number(geometry.kernel_width);
+  const double rows_loaded = (kRowsOfBand + ring_rows(geometry) - 1.0) / kRowsOfBand;
+  double share = 1.0;
+  if (geometry.dilation_height > 1) {
+    share *= share_inside(geometry.output_height, geometry.stride_height, geometry.kernel_height,
+                          geometry.dilation_height, geometry.padding_top, geometry.input_height);
+  }
+  if (geometry.dilation_width > 1) {
+    share *= share_inside(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width,
+                          geometry.padding_left, geometry.input_width);
+  }
+  return channels + kInterleaving * rows_loaded / taps <= kernels.most_channels * share;
 }
 
 }  // namespace
 
 bool few_channels_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   const FewChannelsKernels* kernels = target.kernels().few_channels;
-  if (kernels == nullptr || geometry.groups != 1 || geometry.ends_in_sums() || geometry.stride_width != 1 ||
-      !are_few(geometry, *kernels)) {
-    return false;
-  }
+  if (kernels == nullptr || geometry.groups != 1 || geometry.ends_in_sums() || geometry.stride_width != 1) return false;
   const ConvolutionGeometry joined = joined_rows(geometry);
   return joined.output_width >= kLeastColumns && (joined.input.c == 1 || joined.input.w == 1) &&
          (joined.output.c == 1 || joined.output.w == 1) &&
-         PaddedStrips::applies(joined, strip_columns(joined) + as_number(kLeastStripColumns), ring_rows(joined));
+         PaddedStrips::applies(joined, strip_columns(joined) + as_number(kLeastStripColumns), ring_rows(joined)) &&
+         are_few(geometry, *kernels);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_few_channels_convolution(const ConvolutionGeometry& geometry,

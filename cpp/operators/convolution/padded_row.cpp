@@ -8,14 +8,19 @@
 
 namespace dmlcpu {
 
+IndexRange columns_inside(const ConvolutionGeometry& geometry, std::int64_t padded_row, std::int64_t first,
+                          std::int64_t count) {
+  const std::int64_t row = padded_row - geometry.padding_top;
+  if (row < 0 || row >= geometry.input_height) return {count, count};
+  return indices_inside(first - geometry.padding_left, 1, geometry.input_width, count);
+}
+
 void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
                      std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,
                      std::uint8_t* target) {
   const std::int64_t channels = geometry.input_channels, row = padded_row - geometry.padding_top;
   const std::int64_t column = first - geometry.padding_left;
-  std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
-  std::int64_t end = std::clamp<std::int64_t>(geometry.input_width - column, begin, count);
-  if (row < 0 || row >= geometry.input_height) begin = end = count;
+  const auto [begin, end] = columns_inside(geometry, padded_row, first, count);
   std::memset(target, source.zero_point, as_size(begin * channels));
   std::memset(target + end * channels, source.zero_point, as_size((count - end) * channels));
   if (begin == end) return;

@@ -9,8 +9,13 @@
 
 #include "kernels/kernel_table.h"
 #include "operators/convolution/convolution_algorithm.h"
+#include "operators/index_range.h"
 
 namespace dmlcpu {
+
+// Which of the columns [first, first + count) of one row of the padded input are the input's, counted from first.
+IndexRange columns_inside(const ConvolutionGeometry& geometry, std::int64_t padded_row, std::int64_t first,
+                          std::int64_t count);
 
 // Columns [first, first + count) of one row of the padded input, its channels together.
 void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
