@@ -1,8 +1,10 @@
-"""What is said of nodes that are not computed here, or not beforehand."""
+"""What is said of nodes that are not computed here, or not beforehand, or that another runtime refuses."""
 
 from __future__ import annotations
 
-__all__ = ["NotFolded", "NotNative"]
+from dmlcpu.errors import BindingError
+
+__all__ = ["NotFolded", "NotNative", "RefusedRunError"]
 
 
 class NotNative(Exception):  # not an error: another runtime takes the node
@@ -11,3 +13,10 @@ class NotNative(Exception):  # not an error: another runtime takes the node
 
 class NotFolded(NotNative):
     """Constants are not computed beforehand, though there is nothing wrong with them: each run may compute them."""
+
+
+class RefusedRunError(BindingError):
+    """Another runtime refuses a run. Its words seldom tell whether it is for values or for lengths that do not fit.
+
+    A session raises it as a BindingError, with what it knows of lengths.
+    """

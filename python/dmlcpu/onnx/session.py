@@ -36,6 +36,7 @@ from dmlcpu.onnx.planning.plan_cache import PlanCache
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import PlanKey
 from dmlcpu.onnx.planning.variants import Variants
+from dmlcpu.onnx.refusals import RefusedRunError
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
 from dmlcpu.onnx.values import Array, ArrayType
 
@@ -304,11 +305,11 @@ class InferenceSession:
                 types = {name: type_of(array) for name, array in given.items()}
                 plan, values = self._run_plan(plan.rest, types, given, profile)
                 plans.append(plan)
-        except (BindingError, InvalidModelError) as error:
+        except (RefusedRunError, InvalidModelError) as error:  # native graphs tell themselves what does not fit
             reason = unfit_lengths(self._declared, {name: feed.shape for name, feed in feeds.items()})
-            if reason is None:
+            if reason is None and isinstance(error, InvalidModelError):
                 raise
-            raise BindingError(f"{reason}: {error}") from None
+            raise BindingError(f"{reason}: {error}" if reason else str(error)) from None
         self._last = plans
         self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans, values

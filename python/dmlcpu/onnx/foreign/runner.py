@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from dmlcpu import _core
-from dmlcpu.errors import BindingError, InvalidModelError, MissingRuntimeError
+from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.foreign.parts import ForeignPart, OpenSession
@@ -19,6 +19,7 @@ from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
 from dmlcpu.onnx.models.tensor_protos import tensors_of
+from dmlcpu.onnx.refusals import RefusedRunError
 from dmlcpu.onnx.type_names import CONTAINERS
 from dmlcpu.onnx.values import Array
 
@@ -146,7 +147,7 @@ class ForeignRunner:
         """Read what the part reads from the values, and add what it writes.
 
         Raises:
-            BindingError: The nodes refuse indices, lengths or words among what they read.
+            RefusedRunError: The nodes refuse indices, lengths or words among what they read.
             InvalidModelError: They cannot run, whatever they read.
             MemoryError: Memory is short.
         """
@@ -217,7 +218,7 @@ def _run_error(error: Exception, message: str, read: Sequence[Any]) -> Exception
     if isinstance(error, MemoryError) or any(words in str(error) for words in _OF_MEMORY):
         return MemoryError(message)
     types = {value.dtype for value in read if isinstance(value, np.ndarray)}  # of sequences only parts are read
-    return InvalidModelError(message) if types.isdisjoint(_REFUSABLE) else BindingError(message)
+    return InvalidModelError(message) if types.isdisjoint(_REFUSABLE) else RefusedRunError(message)
 
 
 def _arrays(part: ForeignPart) -> Mapping[str, Array]:
