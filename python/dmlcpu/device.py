@@ -115,12 +115,9 @@ class Device:
         """Return equal values for equal devices."""
         return hash(self._key)
 
-    def __reduce__(self) -> tuple[type[Device], tuple[FeatureLevel, int, str]]:
-        """Pickle as a call, so that a machine without the instruction set refuses it.
-
-        A derived class is called with the same arguments.
-        """
-        return type(self), self._key
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a call, so that a machine without the instruction set refuses it, and what a derived class sets."""
+        return _made_again, (type(self), *self._key), vars(self)
 
     def __repr__(self) -> str:
         """Return the call that makes an equal device."""
@@ -221,6 +218,12 @@ class Device:
         compiled = CompiledGraph(self, connect(desc, self))
         print_plan(compiled)
         return compiled
+
+
+def _made_again(kind: type[Device], feature_level: FeatureLevel, num_threads: int, isa: str) -> Device:
+    device = object.__new__(kind)  # the constructor of a derived class may take other arguments
+    Device.__init__(device, feature_level, num_threads, isa)
+    return device
 
 
 def check_flags(flags: ExecutionFlags) -> None:

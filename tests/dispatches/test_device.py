@@ -309,6 +309,21 @@ def test_derived_devices_stay_what_they_are() -> None:
         assert (made, made.label) == (device, "scalar x 3")
 
 
+class SingleDevice(dmlcpu.Device):
+    """Has a constructor of its own."""
+
+    def __init__(self, purpose: str) -> None:
+        super().__init__(num_threads=1)
+        self.purpose = purpose
+
+
+def test_derived_devices_have_what_their_constructor_sets() -> None:
+    device = SingleDevice("tests")
+    for made in (pickle.loads(pickle.dumps(device)), copy.copy(device), copy.deepcopy(device)):
+        assert type(made) is SingleDevice
+        assert (made, made.purpose) == (device, "tests")
+
+
 def test_binding_properties() -> None:
     device = dmlcpu.Device(num_threads=1)
     for desc in VALID_DESCS.values():

@@ -135,6 +135,26 @@ def test_derived_sessions_stay_what_they_are() -> None:
         assert (made.names(), made.device) == (["input0"], device)
 
 
+class LabelledSession(dmlcpu.InferenceSession):
+    """Has a constructor of its own."""
+
+    def __init__(self, label: str, path: Path) -> None:
+        self.label = label
+        super().__init__(path, device=dmlcpu.Device(num_threads=1))
+        self._names_by_place = dict(enumerate(value.name for value in self.get_inputs()))
+
+
+def test_derived_sessions_have_what_their_constructor_sets() -> None:
+    session = LabelledSession("first", EXAMPLE)
+    session.__init__("again", EXAMPLE)  # type: ignore[misc]
+    for copied in (pickle.loads(pickle.dumps(session)), copy.copy(session), copy.deepcopy(session)):
+        made = copy.copy(copied)
+        assert type(made) is LabelledSession
+        assert vars(made).keys() == vars(session).keys()
+        assert (made.label, made._names_by_place, made.device.num_threads) == ("again", {0: "input0"}, 1)
+        assert made.run(None, {"input0": np.zeros((1, 32, 32, 3), np.int8)})[0].shape == (1, 10)
+
+
 def test_sessions_of_relative_paths_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLE.parent)
     session = dmlcpu.InferenceSession(EXAMPLE.name)

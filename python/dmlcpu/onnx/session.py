@@ -87,6 +87,7 @@ class InferenceSession:
         disabled_optimizers: Collection[str] | None = None,
         enable_fallback: bool = True,
     ) -> None:
+        names = {*vars(self)}
         self._source = checked_source(path_or_bytes)
         # The working directory may be another one when the file is read again.
         self._location = self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
@@ -95,6 +96,7 @@ class InferenceSession:
         self._given_device = device
         self._device = checked_device(device, self._options)
         self._open()
+        self._own: set[str] = getattr(self, "_own", set()) | {*vars(self)} - names  # no derived class's
 
     @in_default_float_environment
     def _open(self) -> None:
@@ -123,11 +125,10 @@ class InferenceSession:
         self._shared = _core.new_session_memory()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a call: the absolute path (or the bytes) and the options.
-
-        A derived class is called with the same arguments.
-        """
-        return _reopened, (type(self), self._location, self._options, self._providers, self._given_device)
+        """Pickle as the absolute path (or the bytes), the options, and what a derived class has set."""
+        added = {name: value for name, value in vars(self).items() if name not in {*self._own, "_own"}}
+        opened = (type(self), self._location, self._options, self._providers, self._given_device)
+        return _reopened, opened, added or None
 
     def __repr__(self) -> str:
         """Return the model and where it runs."""
@@ -387,4 +388,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def _reopened(kind: type[InferenceSession], source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:
-    return kind(source, options, providers, device=device)
+    session = object.__new__(kind)  # the constructor of a derived class may take other arguments
+    InferenceSession.__init__(session, source, options, providers, device=device)
+    return session
