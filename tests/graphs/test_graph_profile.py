@@ -120,3 +120,27 @@ def test_a_profile_of_no_feeds_is_one_of_zeros(tmp_path: Path) -> None:
     steps = [event["name"] for event in json.loads(path.read_text())["traceEvents"]]
     assert any("GATHER" in step for step in steps)
     assert session.deciding_inputs == ("chosen",)
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_feeds_are_asked_for_where_zeros_do_not_fit(tmp_path: Path, is_free: bool) -> None:
+    size = ("height", "width") if is_free else (1, 1)
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[images, 3] other, float[2, 3, {size[0]}, {size[1]}] x) => (float[a, b, c, d] y, float[e, f] z)
+        <float[1, 3, 2, 2] w = {{{", ".join("1" * 12)}}}>
+        {{
+            y = Conv(x, w)
+            z = Relu(other)
+        }}""".replace("images", "images" if is_free else "2")
+    )
+    session = dmlcpu.InferenceSession(model.SerializeToString())
+    wanted = r"^input 'other' has free lengths, \(images, 3\): give input_feed, .* \(.*Conv_0" if is_free else "Conv_0"
+    with pytest.raises(dmlcpu.BindingError if is_free else dmlcpu.InvalidModelError, match=wanted):
+        session.profile(tmp_path / "trace.json")
+    feeds = {"other": np.zeros((2, 3), np.float32), "x": np.zeros((2, 3, 1, 1), np.float32)}
+    with pytest.raises(dmlcpu.InvalidModelError, match="Conv_0"):
+        session.profile(tmp_path / "trace.json", feeds)
+    if is_free:
+        feeds["x"] = np.zeros((2, 3, 4, 4), np.float32)
+        assert Path(session.profile(tmp_path / "trace.json", feeds)).exists()

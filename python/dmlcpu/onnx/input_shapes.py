@@ -10,7 +10,7 @@ from dmlcpu.coercion import coerce_sequence
 from dmlcpu.errors import BindingError
 from dmlcpu.shown_values import shown
 
-__all__ = ["complete_shapes", "shape_told", "unfit_lengths"]
+__all__ = ["complete_shapes", "free_lengths", "shape_told", "unfit_lengths"]
 
 # More than any memory has, and few enough for 64 bits to count their bytes.
 _MOST_ELEMENTS: Final = 1 << 48
@@ -78,6 +78,20 @@ def shape_told(declared: _Declared) -> str:
     '(batch, 3, ?)'
     """
     return f"({', '.join('?' if length is None else str(length) for length in declared)})"
+
+
+def free_lengths(declared: Mapping[str, _Declared | None]) -> str | None:
+    """Return what a message says of the first input that has free lengths, None if none has.
+
+    >>> free_lengths({"x": (1, 2), "y": ("batch", 3)})
+    "input 'y' has free lengths, (batch, 3)"
+    """
+    for name, said in declared.items():
+        if said is None:
+            return f"input {name!r} has a free shape"
+        if not all(isinstance(length, int) for length in said):
+            return f"input {name!r} has free lengths, {shape_told(said)}"
+    return None
 
 
 def unfit_lengths(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str | None:

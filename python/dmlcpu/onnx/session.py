@@ -20,7 +20,7 @@ from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
 from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
-from dmlcpu.onnx.input_shapes import complete_shapes, unfit_lengths
+from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
 from dmlcpu.onnx.models.model import is_fixed, load_model
 from dmlcpu.onnx.options import (
@@ -281,13 +281,19 @@ class InferenceSession:
             The path.
 
         Raises:
-            BindingError, InvalidModelError, MissingRuntimeError: As ``run``.
+            BindingError, InvalidModelError, MissingRuntimeError: As ``run``; BindingError where zeros do not fit.
             OSError: The file cannot be written.
         """
+        has_feeds = input_feed is not None
         if input_feed is None:
             input_feed = zero_feeds(self._inputs, complete_shapes(self._declared, {}))
         times: list[PartTime] = []
-        self._run(self._checked_feeds(input_feed), times)
+        try:
+            self._run(self._checked_feeds(input_feed), times)
+        except (BindingError, InvalidModelError) as error:
+            if has_feeds or (free := free_lengths(self._declared)) is None:
+                raise
+            raise BindingError(f"{free}: give input_feed, zeros of lengths of 1 do not fit ({error})") from None
         write_trace(path, times)
         return fspath(path)
 
