@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,19 @@ def test_options_that_are_set_later_are_none_of_the_session(given: type[dmlcpu.S
         assert (own.intra_op_num_threads, opened.device.num_threads) == (2, 2)
         with pytest.raises(KeyError):
             own.get_session_config_entry("key")
+
+
+def test_options_of_other_objects_are_checked() -> None:
+    given = SimpleNamespace(intra_op_num_threads=2, logid=None, execution_mode=1, log_severity_level=3)
+    own = dmlcpu.InferenceSession(MODEL, given).get_session_options()  # type: ignore[arg-type]
+    assert own == dmlcpu.SessionOptions(
+        intra_op_num_threads=2, execution_mode=dmlcpu.ExecutionMode.ORT_PARALLEL, log_severity_level=3
+    )
+    for value, got in (("all", "'all'"), (4, "4"), ([], "an object of type list")):
+        given.graph_optimization_level = value
+        expected = f"^graph_optimization_level: got {got}, expected a value of type GraphOptimizationLevel"
+        with pytest.raises(TypeError, match=expected):
+            dmlcpu.InferenceSession(MODEL, given)  # type: ignore[arg-type]
 
 
 def free_model() -> Builder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -196,7 +197,7 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     Of onnxruntime's own it is without what they do not tell: entries, and free lengths.
 
     Raises:
-        TypeError: They are neither None nor ``SessionOptions``.
+        TypeError: They are neither None nor ``SessionOptions``, or one of another object's is of another type.
     """
     if options is None:
         return SessionOptions()
@@ -208,10 +209,12 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     own = SessionOptions()
     for entry in fields(SessionOptions):
         if entry.name[0] != "_" and hasattr(options, entry.name):
-            value = getattr(options, entry.name)
-            default = getattr(own, entry.name)
-            # onnxruntime's enumerations are not Python's.
-            setattr(own, entry.name, type(default)(int(value)) if isinstance(default, IntEnum) else value)
+            value, wanted = getattr(options, entry.name), type(getattr(own, entry.name))
+            if issubclass(wanted, IntEnum):  # onnxruntime's are not Python's
+                with suppress(TypeError, ValueError):  # of what is no number either the option tells
+                    value = wanted(int(value))
+            if value is not None:
+                setattr(own, entry.name, value)
     return own
 
 
