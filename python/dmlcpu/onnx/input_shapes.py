@@ -55,12 +55,13 @@ def complete_shapes(
 def _checked(name: str, given: Any, declared: _Declared | None) -> tuple[int, ...]:
     """Return the shape of an input as a tuple."""
     shape = coerce_sequence(given)
-    if (
-        not isinstance(shape, tuple)
-        or any(type(length) is not int or length < 0 for length in shape)
-        or prod(max(length, 1) for length in shape) > _MOST_ELEMENTS
-    ):
-        expected = f"lengths of 0 and more, and at most {_MOST_ELEMENTS} elements"
+    told = "" if declared is None else f", {shape_told(declared)}"
+    if not isinstance(shape, tuple):
+        expected = f"a sequence of lengths{told}"
+    elif any(type(length) is not int or length < 0 for length in shape):
+        expected = f"lengths of 0 and more{told}"
+    elif prod(max(length, 1) for length in shape) > _MOST_ELEMENTS:
+        expected = f"at most 2**48 elements{told}"
     elif declared is not None and (
         len(shape) != len(declared)
         or any(isinstance(length, int) and length != got for length, got in zip(declared, shape, strict=True))
