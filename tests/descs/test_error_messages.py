@@ -173,7 +173,12 @@ def test_functions_name_arguments(function: str, arguments: tuple[Any, ...], mes
         (
             "quantized_linear_convolution",
             (IMAGE, 1.0, 0, FILTER, 1.0, 0, [1], 1.0, 0),
-            "bias: got shape (1,), expected one for each channel: (3,) or (1, 3, 1, 1)",
+            "bias: got one element, expected one for each channel: (3,) or (1, 3, 1, 1)",
+        ),
+        (
+            "quantized_linear_convolution",
+            (IMAGE, 1.0, 0, FILTER, 1.0, 0, 5, 1.0, 0),
+            "bias: got one element, expected one for each channel: (3,) or (1, 3, 1, 1)",
         ),
         (
             "quantized_linear_convolution",

@@ -239,6 +239,8 @@ def test_one_channel() -> None:
     assert_equal(dmlcpu.quantized_linear_convolution(**few), expected)
     numbers = {"bias": 77, "filter_zero_point": int(few["filter_zero_point"][0])}
     assert_equal(dmlcpu.quantized_linear_convolution(**{**few, **numbers}), expected)
+    deep = {name: few[name].reshape((1,) * 5) for name in ("bias", "filter_scale")}  # more axes than the output
+    assert_equal(dmlcpu.quantized_linear_convolution(**{**few, **deep}), expected)
 
 
 def channels_last(content: NDArray[Any]) -> NDArray[Any]:

@@ -381,9 +381,11 @@ class Arguments:
         shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
         # Several axes broadcast as in numpy: the last ones are meant.
         shape = (1,) * (rank - array.ndim) + array.shape
-        if not (may_repeat and array.size == 1) and array.shape != (channels,) and shape not in shapes:
+        is_enough = array.size == 1 and (may_repeat or channels == 1)
+        if not is_enough and array.shape != (channels,) and shape not in shapes:
+            got = "one element" if array.size == 1 else f"shape {array.shape}"
             expected = f"one for each channel: {_either((channels,), shapes[-1])}"
-            raise self.error(name, f"shape {array.shape}", f"one element, or {expected}" if may_repeat else expected)
+            raise self.error(name, got, f"one element, or {expected}" if may_repeat else expected)
         return array.reshape(-1)
 
 
