@@ -178,7 +178,7 @@ def __getattr__(name: str) -> _Any:
     except ImportError as error:
         from dmlcpu.onnx.missing_package import absent_session
 
-        package = error.name and error.name.partition(".")[0]  # not onnx.reference
+        package = (error.name or "onnx").partition(".")[0]  # not onnx.reference
         return absent_session(package, "" if isinstance(error, ModuleNotFoundError) else str(error))
     return InferenceSession
 

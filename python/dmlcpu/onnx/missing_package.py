@@ -15,11 +15,11 @@ def has_onnxruntime() -> bool:
 
 
 @cache
-def absent_session(package: str | None, reason: str) -> type[Any]:
+def absent_session(package: str, reason: str) -> type[Any]:
     """Return a class in place of ``InferenceSession`` that says what is missing as soon as it is called.
 
     Args:
-        package: What could not be imported; None where that is not known.
+        package: What could not be imported.
         reason: Why, if it is installed; else "".
     """
     told = f"with the package {package!r}: pip install 'dmlcpu[onnx]'"
