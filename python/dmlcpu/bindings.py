@@ -176,6 +176,23 @@ class BindingResolver:
         self._check_overlaps(arrays)
         return self._packed(arrays)
 
+    def by_entry(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arrays by the names of tensors, where a sequence may be given for an array of them.
+
+        Raises:
+            BindingError: A sequence has not an entry for each of them, or one of them is given besides.
+        """
+        result = dict(arrays)
+        for tensor in self._tensors:
+            name, entry = place_of(tensor.name)
+            if entry is None or tensor.desc is None or arrays.get(name) is None:
+                continue
+            if arrays.get(tensor.name) is not None:
+                raise self._error(tensor.name, f"an array, and one in {name}", "one of them")
+            result[tensor.name] = self._value(tensor, arrays, has_calls=False)
+            result.pop(name, None)
+        return result
+
     def inputs(self, arrays: Mapping[str, Any]) -> list[np.ndarray[Any, Any] | None]:
         """Return one array an input, owned or not; None for those without a desc.
 
@@ -189,11 +206,19 @@ class BindingResolver:
         for name, value in arrays.items():
             if value is not None and all(tensor.name != name for tensor in inputs):
                 known = ", ".join(tensor.name for tensor in inputs if tensor.desc is not None)
-                raise self._error(str(name), "an array, though no input has this name", f"one of {known}")
+                is_output = any(tensor.name == name for tensor in self._tensors)
+                reason = "this is an output" if is_output else "no input has this name"
+                raise self._error(str(name), f"an array, though {reason}", f"one of {known}")
         return [self._resolve(tensor, arrays.get(tensor.name), tensor.owned) for tensor in inputs]
 
-    def _value(self, tensor: TensorBinding, bindings: Mapping[str, Any]) -> Any:
-        """Return what was given for a tensor; of one in an array of tensors, its entry of the sequence."""
+    def _value(self, tensor: TensorBinding, bindings: Mapping[str, Any], has_calls: bool = True) -> Any:
+        """Return what was given for a tensor; of one in an array of tensors, its entry of the sequence.
+
+        Args:
+            tensor: One of the operator's.
+            bindings: What was given.
+            has_calls: Whether another call binds the others.
+        """
         name, entry = place_of(tensor.name)
         value = bindings.get(name)
         if entry is None or value is None:
@@ -203,8 +228,8 @@ class BindingResolver:
             got = f"an object of type {type(value).__name__}"
             if isinstance(value, tuple | list):
                 got = f"{len(value)} entr{'ies' if len(value) != 1 else 'y'}"
-            expected = f"a tuple or list of {length}, with None in the places that the other call binds"
-            raise self._error(name, got, expected)
+            others = ", with None in the places that the other call binds" if has_calls else ""
+            raise self._error(name, got, f"a tuple or list of {length}{others}")
         return value[entry] if entry < length else None
 
     def _packed(

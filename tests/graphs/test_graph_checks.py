@@ -303,7 +303,7 @@ NO_ARRAYS: dict[str, tuple[str, Any, str]] = {
     "a list": ("scale_tensor", [0.5], "got an object of type list"),
     "none": ("scale_tensor", None, "got no binding, expected float32 of shape (4,)"),
     "one for an absent tensor": ("zero_point_tensor", np.uint8([1]), "got a binding, expected none: the operator was"),
-    "one for an output": ("output_tensor", np.zeros(4, np.float32), "got an array, though no input has this name"),
+    "one for an output": ("output_tensor", np.zeros(4, np.float32), "got an array, though this is an output, expected"),
     "an unknown field": (
         "scales",
         np.float32([0.5]),

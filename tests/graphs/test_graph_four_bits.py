@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -31,6 +32,7 @@ from strided_tensor import StridedTensor, buffer_length
 
 TYPES = [TensorDataType.UINT4, TensorDataType.INT4]
 SIZES = [(4,), (5,), (3, 7), (2, 3, 32), (4, 1500)]
+EXPRESSION = input_tensor(GraphBuilder(), 0, TensorDesc(TensorDataType.FLOAT32, (1,)))
 
 
 def random_codes(rng: Rng, data_type: TensorDataType, shape: tuple[int, ...]) -> Any:
@@ -230,6 +232,46 @@ def test_an_edge_may_see_packed_bytes_as_elements(devices: Devices, random_numbe
         outputs = device.compile_graph(desc).dispatch(input_0=x, input_1=np.float32([0.5]))
         np.testing.assert_array_equal(outputs.output_0, dmlcpu.dequantize(pairs, 0.5), label)
         np.testing.assert_array_equal(outputs.output_1, pairs, label)
+
+
+def test_an_array_of_tensors_is_given_as_dispatch_takes_it(random_numbers: Rng) -> None:
+    x = random_numbers.normal(0, 3, 8).astype(np.float32)
+    scale, zero_point = np.float32([0.5]), np.uint8([3])
+    desc = quantize_desc(TensorDesc(TensorDataType.UINT4, (8,)))
+    expected = dmlcpu.quantize(x, 0.5, 3, output_data_type=TensorDataType.UINT4)
+    for given in (
+        {"quantization_tensors": [scale, zero_point]},
+        {"quantization_tensors": (scale, zero_point), "quantization_tensors[1]": None},
+        {"quantization_tensors[0]": scale, "quantization_tensors[1]": zero_point, "quantization_tensors": None},
+    ):
+        builder = GraphBuilder()
+        value = input_tensor(builder, 0, desc.input_tensor)
+        outputs = builder.add_operator(desc, {"input_tensor": value.placeholder(), **given})
+        np.testing.assert_array_equal(builder.build(ExecutionFlags.NONE, outputs).dispatch(input_0=x), expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "message"),
+    [
+        ({"quantization_tensors": [np.float32([1])]}, "quantization_tensors", r"got 1 entry, expected .* of 2$"),
+        ({"quantization_tensors": np.float32([1, 2])}, "quantization_tensors", r"type ndarray, expected .* of 2$"),
+        ({"quantization_tensors": [np.float32([1]), 3]}, "quantization_tensors[1]", "got an object of type int"),
+        ({"quantization_tensors": [np.float32([1]), None]}, "quantization_tensors[1]", "got no binding"),
+        ({"quantization_tensors": [EXPRESSION, np.uint8([1])]}, "quantization_tensors[0]", "got an expression"),
+        (
+            {"quantization_tensors": [np.float32([1]), np.uint8([1])], "quantization_tensors[1]": np.uint8([1])},
+            "quantization_tensors[1]",
+            "got an array, and one in quantization_tensors, expected one of them",
+        ),
+    ],
+)
+def test_arrays_of_tensors_are_checked_by_entry(given: dict[str, Any], field: str, message: str) -> None:
+    builder = GraphBuilder()
+    desc = quantize_desc(TensorDesc(TensorDataType.UINT4, (8,)))
+    value = input_tensor(builder, 0, desc.input_tensor)
+    with pytest.raises(dmlcpu.BindingError, match=f"^QUANTIZE: {re.escape(field)}: .*{message}") as caught:
+        builder.add_operator(desc, {"input_tensor": value.placeholder(), **given})
+    assert caught.value.field == field
 
 
 def test_constants_that_are_too_short() -> None:

@@ -119,7 +119,7 @@ class GraphBuilder:
         Args:
             desc: Describes it; tensors of arrays that are no expression's are flagged OWNED_BY_DML.
             arrays: The inputs by field: placeholders, or views that begin with them and whose strides are not negative;
-                and arrays, which are copied and become constants.
+                and arrays, which are copied and become constants. A sequence for a field that is an array of tensors.
 
         Returns:
             Its outputs.
@@ -132,12 +132,14 @@ class GraphBuilder:
         if not isinstance(arrays, Mapping):
             raise TypeError(f"arrays: got an object of type {type(arrays).__name__}, expected a mapping of fields")
         name, tensors = operator.type.name, operator_tensors(desc)
+        resolver = BindingResolver(name, tensors)
+        arrays = resolver.by_entry(arrays)
         for field, array in arrays.items():
             if isinstance(array, Expression):
                 raise _error(name, field, "an expression", "its placeholder()")
             if is_copy_of_placeholder(array):
                 raise _error(name, field, "a copy of a placeholder", "a view of it")
-        bound = BindingResolver(name, tensors).inputs(arrays)
+        bound = resolver.inputs(arrays)
         inputs = [
             None if array is None else self._value(name, tensor, array)
             for tensor, array in zip(tensors, bound, strict=False)  # inputs come first
