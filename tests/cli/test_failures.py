@@ -64,7 +64,13 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
         (["bench", KEYWORDS, "--batch", "2"], "no input of the model has a free first length"),
         (["bench", KEYWORDS, "--peers", "other"], "got 'other', expected names of onnxruntime, openvino"),
         (["profile", KEYWORDS, "--output", "."], "directory"),
-        (["check", KEYWORDS, "--input", "codes.npy"], "input 'input0': got shape (2,), expected (1, 50, 10, 1)"),
+        *(
+            (
+                [command, KEYWORDS, "--input", "codes.npy"],
+                "input 'input0': got uint8 of shape (2,), expected float32 of shape (1, 50, 10, 1)",
+            )
+            for command in ("check", "profile")
+        ),
     ],
 )
 def test_errors_are_one_line(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.cli.images import PixelScaling, read_image
 from dmlcpu.errors import BindingError, DmlError
-from dmlcpu.onnx.input_shapes import complete_shapes, shape_told
+from dmlcpu.onnx.input_shapes import complete_shapes, fits, shape_told
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.descriptions import NodeArg
@@ -66,7 +66,7 @@ def fixed_shapes(
         inputs: Of a model.
         given: What ``--shape`` says.
         batch: What ``--batch`` says.
-        feeds: What ``--input`` says, whose shapes count before all else.
+        feeds: What ``--input`` says: shapes that fit count before all else, others are left to a run to refuse.
 
     Raises:
         BindingError: An input is unknown, or its shape in the model is another.
@@ -79,9 +79,13 @@ def fixed_shapes(
             shapes[name] = tuple(int(length) for length in text.split(","))
         except ValueError:
             raise DmlError(f"--shape {option}: expected lengths with commas between them") from None
-    shapes |= {name: array.shape for name, array in (feeds or {}).items()}
     # What has no axes, and what may have any, are told alike: the session knows which it is.
-    shapes = complete_shapes({value.name: value.shape or None for value in inputs}, shapes, batch)
+    declared = {value.name: value.shape or None for value in inputs}
+    for name, array in (feeds or {}).items():
+        shapes.pop(name, None)
+        if fits(array.shape, declared[name]):  # else a run refuses it, and tells the type as well
+            shapes[name] = array.shape
+    shapes = complete_shapes(declared, shapes, batch)
     if batch != 1 and all(shape[:1] != (batch,) for shape in shapes.values()):
         left = " that --shape does not give" if given else ""
         raise DmlError(f"--batch {batch}: no input of the model has a free first length{left}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.bindings import as_array
 from dmlcpu.errors import BindingError
-from dmlcpu.onnx.input_shapes import shape_told
+from dmlcpu.onnx.input_shapes import fits, shape_told
 from dmlcpu.onnx.models.model import ValueInfo
 from dmlcpu.onnx.values import Array
 
@@ -87,11 +87,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         raise BindingError(message, value.name) from None
     if array.dtype != value.dtype:
         array = _converted(array, value.dtype, type(feed) in _NUMBERS)
-    fits = value.shape is None or (
-        len(value.shape) == array.ndim
-        and all(not isinstance(want, int) or want == got for want, got in zip(value.shape, array.shape, strict=True))
-    )
-    if array.dtype != value.dtype or not fits:
+    if array.dtype != value.dtype or not fits(array.shape, value.shape):
         got = f"{array.dtype} of shape {array.shape}"
         if type(feed) in _NUMBERS and array.dtype != value.dtype and array.dtype.kind in "iuf":
             got += f", from {np.nanmin(array)} to {np.nanmax(array)}"

@@ -10,7 +10,7 @@ from dmlcpu.coercion import coerce_sequence
 from dmlcpu.errors import BindingError
 from dmlcpu.shown_values import shown
 
-__all__ = ["complete_shapes", "free_lengths", "shape_told", "unfit_lengths"]
+__all__ = ["complete_shapes", "fits", "free_lengths", "shape_told", "unfit_lengths"]
 
 # More than any memory has, and few enough for 64 bits to count their bytes.
 _MOST_ELEMENTS: Final = 1 << 48
@@ -62,14 +62,23 @@ def _checked(name: str, given: Any, declared: _Declared | None) -> tuple[int, ..
         expected = f"lengths of 0 and more{told}"
     elif prod(max(length, 1) for length in shape) > _MOST_ELEMENTS:
         expected = f"at most 2**48 elements{told}"
-    elif declared is not None and (
-        len(shape) != len(declared)
-        or any(isinstance(length, int) and length != got for length, got in zip(declared, shape, strict=True))
-    ):
+    elif declared is not None and not fits(shape, declared):
         expected = shape_told(declared)
     else:
         return shape
     raise BindingError(f"input {name!r}: got shape {shown(shape)}, expected {expected}", name)
+
+
+def fits(shape: Sequence[int], declared: _Declared | None) -> bool:
+    """Return whether a shape is one that a model leaves an input; where even the rank is free, any is.
+
+    >>> fits((2, 3), ("batch", 3)), fits((2, 4), ("batch", 3)), fits((2, 4), None)
+    (True, False, True)
+    """
+    return declared is None or (
+        len(shape) == len(declared)
+        and all(not isinstance(length, int) or length == got for length, got in zip(declared, shape, strict=True))
+    )
 
 
 def shape_told(declared: _Declared) -> str:
