@@ -79,7 +79,8 @@ class GraphBuilder:
 
         Raises:
             ValueError: There is no output, or a flag is unknown.
-            TypeError: An output is no expression of this builder.
+            TypeError: An output is no expression.
+            BindingError: It is one of another builder.
             UnsupportedFeatureLevelError: The device's level has no graphs.
         """
         check_flags(flags)
@@ -153,7 +154,8 @@ class GraphBuilder:
 
         Raises:
             ValueError: There are not as many elements, or the sizes are none of a tensor.
-            TypeError: It is no expression of this builder.
+            TypeError: It is no expression.
+            BindingError: It is one of another builder.
         """
         self._check_own("expression", expression)
         lengths = coerce_sequence(sizes)
@@ -169,10 +171,11 @@ class GraphBuilder:
         return Expression(self, self._graph.add_view("RESHAPE", [expression.value], lengths), desc)
 
     def _check_own(self, argument: str, expression: Expression) -> None:
-        if not isinstance(expression, Expression) or expression.builder is not self:
-            is_expression = isinstance(expression, Expression)
-            got = "an expression of another GraphBuilder" if is_expression else shown(expression)
-            raise TypeError(f"{argument}: got {got}, expected an expression of this builder")
+        if not isinstance(expression, Expression):
+            raise TypeError(f"{argument}: got {shown(expression)}, expected an expression of this builder")
+        if expression.builder is not self:
+            got = "an expression of another GraphBuilder"
+            raise BindingError(f"{argument}: got {got}, expected an expression of this builder", argument)
 
     def _value(self, operator_name: str, tensor: TensorBinding, array: _Array) -> int:
         """Return the value that an array, which fits its tensor, stands for."""
