@@ -129,8 +129,26 @@ def test_options_that_are_set_later_are_none_of_the_session(given: type[dmlcpu.S
         own = opened.get_session_options()
         assert isinstance(own, dmlcpu.SessionOptions)
         assert (own.intra_op_num_threads, opened.device.num_threads) == (2, 2)
-        with pytest.raises(KeyError):
-            own.get_session_config_entry("key")
+        if type(options) is dmlcpu.SessionOptions:
+            with pytest.raises(KeyError):
+                own.get_session_config_entry("key")
+
+
+def test_entries_of_options_are_told() -> None:
+    ours, theirs = dmlcpu.SessionOptions(), onnxruntime.SessionOptions()
+    for options in (ours, theirs):
+        options.add_session_config_entry("key", "value")
+        session = dmlcpu.InferenceSession(MODEL, options)
+        again = dmlcpu.InferenceSession(MODEL, session.get_session_options())
+        for opened in (session, copy.deepcopy(session), again):
+            own = opened.get_session_options()
+            assert own.get_session_config_entry("key") == "value"
+            for key in ("other", 5):
+                with pytest.raises(KeyError):
+                    own.get_session_config_entry(key)  # type: ignore[arg-type]
+            own.add_session_config_entry("other", "of the copy")
+            assert own.get_session_config_entry("other") == "of the copy"
+    assert pickle.loads(pickle.dumps(session)).get_session_options() == session.get_session_options()
 
 
 def test_options_of_other_objects_are_checked() -> None:

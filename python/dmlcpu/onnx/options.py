@@ -92,6 +92,29 @@ def _typed(name: str, value: Any, wanted: type[Any]) -> Any:
     raise TypeError(f"{name}: got {got}, expected a value of type {wanted.__name__}{members}")
 
 
+class _ForeignEntries:
+    """Entries of onnxruntime's own options, which tell those alone that are asked for.
+
+    Copies share the options, which cannot be copied; where they are unpickled there is none.
+    """
+
+    def __init__(self, options: Any = None) -> None:
+        self._options = options
+
+    def __getitem__(self, key: str) -> str:
+        try:
+            entry: str = self._options.get_session_config_entry(key)
+        except Exception:  # whatever they raise of a key that they have not
+            raise KeyError(key) from None
+        return entry
+
+    def __deepcopy__(self, memo: object) -> _ForeignEntries:
+        return self
+
+    def __reduce__(self) -> tuple[type[_ForeignEntries], tuple[()]]:
+        return type(self), ()
+
+
 @dataclass
 class SessionOptions(_CheckedOptions):
     """How a session runs; onnxruntime's names, and members of its enumerations. What is none of them cannot be set.
@@ -130,6 +153,7 @@ class SessionOptions(_CheckedOptions):
     use_deterministic_compute: bool = False
     use_per_session_threads: bool = True
     _entries: dict[str, str] = field(default_factory=dict, repr=False)
+    _foreign_entries: _ForeignEntries = field(default_factory=_ForeignEntries, repr=False, compare=False)
     _lengths_by_name: dict[str, int] = field(default_factory=dict, repr=False)
     _lengths_by_denotation: dict[str, int] = field(default_factory=dict, repr=False)
 
@@ -172,7 +196,7 @@ class SessionOptions(_CheckedOptions):
         Raises:
             KeyError: No entry has this key.
         """
-        return self._entries[key]
+        return self._entries[key] if key in self._entries else self._foreign_entries[key]
 
 
 def _length(argument: str, given: Any) -> int:
@@ -194,7 +218,7 @@ def dimension_overrides(options: SessionOptions) -> DimensionOverrides | None:
 def checked_options(options: SessionOptions | None) -> SessionOptions:
     """Return a copy of options, which what becomes of them later does not change; new ones for None.
 
-    Of onnxruntime's own it is without what they do not tell: entries, and free lengths.
+    Of onnxruntime's own it is without the free lengths, which they do not tell, and asks them for entries.
 
     Raises:
         TypeError: They are neither None nor ``SessionOptions``, or one of another object's is of another type.
@@ -207,6 +231,7 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     if isinstance(options, SessionOptions):
         return deepcopy(options)
     own = SessionOptions()
+    own._foreign_entries = _ForeignEntries(options)
     for entry in fields(SessionOptions):
         if entry.name[0] != "_" and hasattr(options, entry.name):
             value, wanted = getattr(options, entry.name), type(getattr(own, entry.name))
