@@ -40,11 +40,22 @@ struct Arguments {
   }
 };
 
+using Types = std::vector<py::object>;
+
+bool is_of(const Types& types, PyObject* object) {
+  const auto is_type = [&](const py::object& type) {
+    return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.ptr();
+  };
+  return std::ranges::any_of(types, is_type);
+}
+
 // Everything that the checks of a call depend on: of arrays all but the elements, of numbers the values.
 class Signature {
  public:
-  // The objects of these types count as the same only if they are the same.
-  explicit Signature(const std::vector<py::object>& constant_types) : constant_types_(constant_types) {}
+  // constant_types: objects of these count as the same only if they are the same.
+  // opaque_bases: views of objects of these are nothing plain, since not their memory tells what they stand for.
+  Signature(const Types& constant_types, const Types& opaque_bases)
+      : constant_types_(constant_types), opaque_bases_(opaque_bases) {}
 
   // False if there are too many arguments, or one is nothing plain: then the signature tells too little.
   bool take(const py::tuple& positional, const py::dict& named, Arguments& arguments) {
@@ -64,12 +75,7 @@ class Signature {
     return true;
   }
 
-  bool is_constant(PyObject* object) const {
-    const auto is_type = [&](const py::object& type) {
-      return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.ptr();
-    };
-    return std::ranges::any_of(constant_types_, is_type);
-  }
+  bool is_constant(PyObject* object) const { return is_of(constant_types_, object); }
 
   std::string_view bytes() const {
     return {reinterpret_cast<const char*>(words_.data()), count_ * sizeof(std::uint64_t)};
@@ -100,7 +106,7 @@ class Signature {
 
   bool put_object(PyObject* object) {
     if (object == Py_None) return put(Kind::none);
-    if (is_plain_array(object)) return put_array(py::reinterpret_borrow<py::array>(object));
+    if (is_plain_array(object)) return !is_opaque(object) && put_array(py::reinterpret_borrow<py::array>(object));
     if (is_plain_scalar(object)) return put(Kind::scalar) && put(std::bit_cast<std::uint64_t>(Py_TYPE(object)));
     if (PyTuple_CheckExact(object)) {
       const Py_ssize_t length = PyTuple_GET_SIZE(object);
@@ -123,6 +129,12 @@ class Signature {
     return overflow == 0 && put(Kind::integer) && put(static_cast<std::uint64_t>(value));
   }
 
+  bool is_opaque(PyObject* array) const {
+    PyObject* base = array;
+    while (base != nullptr && py::isinstance<py::array>(base)) base = py::detail::array_proxy(base)->base;
+    return base != nullptr && is_of(opaque_bases_, base);
+  }
+
   bool put_array(const py::array& array) {
     using Flags = py::detail::npy_api;
     const auto rank = static_cast<std::uint64_t>(array.ndim());
@@ -135,7 +147,8 @@ class Signature {
     return fits;
   }
 
-  const std::vector<py::object>& constant_types_;
+  const Types& constant_types_;
+  const Types& opaque_bases_;
   std::array<std::uint64_t, 512> words_;
   std::size_t count_ = 0;
 };
@@ -187,14 +200,15 @@ bool stands_for(const ArrayRule& rule, PyObject* argument, const py::object& bou
 // no second check, and no Python but its own frame.
 class CallMemo {
  public:
-  explicit CallMemo(std::vector<py::object> constant_types) : constant_types_(std::move(constant_types)) {}
+  CallMemo(Types constant_types, Types opaque_bases)
+      : constant_types_(std::move(constant_types)), opaque_bases_(std::move(opaque_bases)) {}
 
   // By tensor, the number of the argument that it comes from, or none, and the array that it became, or None.
   using Bindings = std::vector<std::pair<std::optional<std::size_t>, py::object>>;
 
   // What the function returns, or None if no such call is known, or an output's memory may meet another tensor's.
   py::object recall(const py::tuple& positional, const py::dict& named) const {
-    Signature signature(constant_types_);
+    Signature signature(constant_types_, opaque_bases_);
     Arguments arguments;
     if (!signature.take(positional, named, arguments)) return py::none();
     const std::shared_ptr<const Call> call = find(signature.bytes());
@@ -223,7 +237,7 @@ class CallMemo {
   // What tells a call from others, if that tells everything, and such a call was made before: one that does not come
   // again, as with numbers that are computed, is not worth remembering. Else None.
   py::object sign(const py::tuple& positional, const py::dict& named) {
-    Signature signature(constant_types_);
+    Signature signature(constant_types_, opaque_bases_);
     Arguments arguments;
     if (!signature.take(positional, named, arguments) || !seen_before(signature.bytes())) return py::none();
     return py::bytes(signature.bytes());
@@ -235,7 +249,7 @@ class CallMemo {
   // results: the outputs, as the function returned them.
   void remember(const py::bytes& signed_before, const py::tuple& positional, const py::dict& named,
                 const py::object& compiled, const Bindings& bound, const py::tuple& results, py::object result_type) {
-    Signature signature(constant_types_);
+    Signature signature(constant_types_, opaque_bases_);
     Arguments arguments;
     if (!signature.take(positional, named, arguments) || signature.bytes() != std::string_view(signed_before)) return;
     Call call{compiled, &compiled.cast<const BoundOperator&>(), {}, std::move(result_type), {}};
@@ -316,7 +330,7 @@ class CallMemo {
     calls_[std::string(signature)].swap(call);
   }
 
-  std::vector<py::object> constant_types_;
+  Types constant_types_, opaque_bases_;
   mutable std::mutex mutex_;
   Calls calls_;
   std::unordered_set<std::size_t> seen_;
@@ -333,8 +347,10 @@ void register_call_memo(py::module_& module) {
   seal(type);
   module.def(
       "new_call_memo",
-      [](std::vector<py::object> constant_types) { return std::make_unique<CallMemo>(std::move(constant_types)); },
-      py::arg("constant_types"));
+      [](Types constant_types, Types opaque_bases) {
+        return std::make_unique<CallMemo>(std::move(constant_types), std::move(opaque_bases));
+      },
+      py::arg("constant_types"), py::arg("opaque_bases"));
 }
 
 }  // namespace dmlcpu

@@ -81,6 +81,35 @@ def test_views_stand_for_the_same_elements(
             np.testing.assert_array_equal(result, wanted, label)
 
 
+PLAIN_VIEWS: dict[str, Callable[[Any], Any]] = {
+    "asarray": np.asarray,
+    "its rows": lambda array: np.asarray(array)[:1],
+    "broadcast_to": lambda array: np.broadcast_to(array, (3, 4, 6)),
+    "broadcast_arrays": lambda array: np.broadcast_arrays(array, np.empty((3, 1, 1)))[0],
+    "as_strided": lambda array: as_strided(array, (2, 6), (6, 1), subok=False),
+    "sliding_window_view": lambda array: sliding_window_view(array, (2, 3)),
+    "view": lambda array: array.view(np.ndarray),
+}
+
+
+@pytest.mark.parametrize("view", PLAIN_VIEWS.values(), ids=PLAIN_VIEWS.keys())
+def test_plain_views_are_never_taken_for_arrays(view: Callable[[Any], Any], random_numbers: Rng) -> None:
+    """Of which numpy keeps no more than the base, after calls on arrays have been remembered."""
+    x = codes(random_numbers, SIZES)
+    x.flags.writeable = False  # as the memory of placeholders
+    for _ in range(3):
+        wanted = dmlcpu.dequantize_linear(view(x), 0.5, 3)
+        assert isinstance(wanted, np.ndarray)
+    expression = input_tensor(GraphBuilder(), 0, TensorDesc.from_array(x))
+    for _ in range(3):
+        plain = view(expression.placeholder())
+        assert type(plain) is np.ndarray
+        recorded = dmlcpu.dequantize_linear(plain, 0.5, 3)
+        assert isinstance(recorded, dmlcpu.Expression)
+    result = expression.builder.build(ExecutionFlags.NONE, [recorded]).dispatch(input_0=x)
+    np.testing.assert_array_equal(result, wanted)
+
+
 @pytest.mark.parametrize("data_type", [TensorDataType.UINT4, TensorDataType.INT4])
 def test_views_of_4_bit_elements(random_numbers: Rng, data_type: TensorDataType) -> None:
     pairs = codes(random_numbers, (12,))

@@ -15,6 +15,7 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.arguments import argument_of
 from dmlcpu.functions.call import FunctionCall
+from dmlcpu.graph.placeholders import BASES_OF_VIEWS
 
 __all__ = ["operator_function"]
 
@@ -37,7 +38,7 @@ def operator_function(
     """
 
     def decorate(function: Callable[Concatenate[FunctionCall, P], R]) -> Callable[P, R]:
-        memo = _core.new_call_memo([Device, TensorDataType])
+        memo = _core.new_call_memo([Device, TensorDataType], BASES_OF_VIEWS)
         own, *parameters = inspect.signature(function).parameters.values()
         signature = inspect.signature(function).replace(parameters=parameters)
 

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from dmlcpu.tensor import TensorDesc, placeholder_dtype_of, span_in_elements
 
 __all__ = [
+    "BASES_OF_VIEWS",
     "is_copy_of_placeholder",
     "new_placeholder",
     "offset_in_placeholder",
@@ -25,7 +26,7 @@ _Array = np.ndarray[Any, Any]
 class Placeholder(np.ndarray[Any, Any]):
     """A view of memory that nobody writes to. Its own views and copies are placeholders, too.
 
-    It is no plain array, so that no call of a function on arrays that was remembered is taken for one on placeholders.
+    Some of numpy's functions return plain arrays nevertheless, which are known by their base alone.
     """
 
     __array_ufunc__ = None  # type: ignore[assignment]  # as numpy's documentation says
@@ -55,8 +56,12 @@ class _Memory:
         self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
 
 
-# What has a base: arrays, and what numpy puts between a view of any strides and the array that it is of.
-_VIEWS: Final[tuple[type[Any], ...]] = (np.ndarray, type(as_strided(np.empty(1), (1,), (0,)).base))
+# What numpy puts between a view of any strides and the array that it is of.
+_StridedBase: Final[type[Any]] = type(as_strided(np.empty(1), (1,), (0,)).base)
+_VIEWS: Final[tuple[type[Any], ...]] = (np.ndarray, _StridedBase)
+
+BASES_OF_VIEWS: Final[tuple[type[Any], ...]] = (_Memory, _StridedBase)
+"""The types of what ends the chain of bases of a placeholder's view, if arrays alone are followed."""
 
 
 def new_placeholder(owner: object, desc: TensorDesc) -> Placeholder:
