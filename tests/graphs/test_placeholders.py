@@ -195,6 +195,66 @@ def test_placeholders_have_no_elements() -> None:
         placeholder + 1
 
 
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": np.copy,
+    "concatenate": lambda array: np.concatenate([array[:, :1], array[:, 1:]], 1),
+    "stack": lambda array: np.stack([array[0], array[1]]),
+    "pad": lambda array: np.pad(array, 1),
+    "roll": lambda array: np.roll(array, 1),
+    "take": lambda array: np.take(array, [0, 1], 0),
+    "repeat": lambda array: np.repeat(array, 2, 0),
+    "tile": lambda array: np.tile(array, (2, 1)),
+    "where": lambda array: np.where(np.ones(SIZES, np.bool_), np.zeros(SIZES, np.uint8), array),
+    "copyto": lambda array: np.copyto(np.zeros(SIZES, np.uint8), array),
+    "array_equal": lambda array: np.array_equal(array, array),
+}
+
+
+@pytest.mark.parametrize("function", COPIES.values(), ids=COPIES.keys())
+def test_functions_that_read_elements_are_refused(function: Callable[[Any], Any]) -> None:
+    """The copies would be constants of zeros."""
+    function(np.zeros(SIZES, np.uint8))
+    placeholder = input_tensor(GraphBuilder(), 0, TensorDesc(U8, SIZES)).placeholder()
+    with pytest.raises(TypeError, match=r"^numpy\.\w+: a placeholder has no elements to read or copy, only views$"):
+        function(placeholder)
+
+
+UNREAD: dict[str, Callable[[Any], Any]] = {
+    "transpose": np.transpose,
+    "swapaxes": lambda array: np.swapaxes(array, 0, 1),
+    "moveaxis": lambda array: np.moveaxis(array, 0, 1),
+    "rollaxis": lambda array: np.rollaxis(array, 1),
+    "reshape": lambda array: np.reshape(array, (3, 8)),
+    "ravel": np.ravel,
+    "expand_dims": lambda array: np.expand_dims(array, 1),
+    "squeeze": lambda array: np.squeeze(array[:1]),
+    "atleast_3d": np.atleast_3d,
+    "split": lambda array: np.split(array, 2)[0],
+    "hsplit": lambda array: np.hsplit(array, 2)[0],
+    "flip": lambda array: np.flip(np.flip(array, 1), 1),
+    "rot90": lambda array: np.rot90(array, 4),
+    "diagonal": np.diagonal,
+}
+
+
+@pytest.mark.parametrize("function", UNREAD.values(), ids=UNREAD.keys())
+def test_functions_that_return_views_are_taken(function: Callable[[Any], Any], random_numbers: Rng) -> None:
+    x = codes(random_numbers, SIZES)
+    expression = input_tensor(GraphBuilder(), 0, TensorDesc(U8, SIZES))
+    recorded: Any = dmlcpu.dequantize_linear(function(expression.placeholder()), 0.5, 3)
+    result = expression.builder.build(ExecutionFlags.NONE, [recorded]).dispatch(input_0=x)
+    np.testing.assert_array_equal(result, dmlcpu.dequantize_linear(function(x), 0.5, 3))
+
+
+def test_new_arrays_like_placeholders_are_plain() -> None:
+    placeholder = input_tensor(GraphBuilder(), 0, TensorDesc(U8, SIZES)).placeholder()
+    assert (np.shape(placeholder), np.ndim(placeholder), np.size(placeholder)) == (SIZES, 2, 24)
+    for array in (np.zeros_like(placeholder), np.full_like(placeholder, 7), np.empty_like(placeholder)):
+        assert type(array) is np.ndarray
+        assert (array.shape, array.dtype) == (SIZES, np.uint8)
+    np.testing.assert_array_equal(np.full_like(placeholder, 7), np.full(SIZES, 7, np.uint8))
+
+
 def test_placeholders_take_up_no_memory() -> None:
     """However far apart their elements are: here a tensor of 12 GiB."""
     builder = GraphBuilder()

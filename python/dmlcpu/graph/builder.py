@@ -269,7 +269,8 @@ class Expression:
         """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read.
 
         Its views stand for the same elements: transposed, with other sizes, repeated, or some of them from the first
-        one on. A copy stands for nothing.
+        one on. A copy stands for nothing and is refused, but for one by ``np.array`` or ``np.ascontiguousarray``, which
+        nothing can tell from other arrays: it is zeros.
 
         It is made anew each time: arrays take no part in the search for cycles, so that one kept here, which knows the
         expression, would keep the builder with all of its constants forever.

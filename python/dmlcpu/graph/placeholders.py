@@ -22,6 +22,18 @@ __all__ = [
 
 _Array = np.ndarray[Any, Any]
 
+# numpy's functions by name, some of which only later versions have.
+_NEW_ARRAYS: Final = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
+_VIEWS_AND_LAYOUTS: Final = frozenset(
+    {
+        *("array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "can_cast"),
+        *("diagonal", "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "matrix_transpose"),
+        *("may_share_memory", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "result_type", "rollaxis"),
+        *("rot90", "shape", "shares_memory", "size", "sliding_window_view", "split", "squeeze", "swapaxes"),
+        *("transpose", "unstack", "vsplit"),
+    }
+)
+
 
 class Placeholder(np.ndarray[Any, Any]):
     """A view of memory that nobody writes to. Its own views and copies are placeholders, too.
@@ -30,6 +42,19 @@ class Placeholder(np.ndarray[Any, Any]):
     """
 
     __array_ufunc__ = None  # type: ignore[assignment]  # as numpy's documentation says
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Return what one of numpy's functions does that reads no elements.
+
+        Raises:
+            TypeError: It may read or copy them.
+        """
+        name = func.__name__
+        if name in _NEW_ARRAYS:
+            kwargs = {"subok": False, **kwargs}
+        elif name not in _VIEWS_AND_LAYOUTS:
+            raise TypeError(f"numpy.{name}: a placeholder has no elements to read or copy, only views")
+        return super().__array_function__(func, types, args, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
         """Return a view or a copy.
