@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -267,4 +269,18 @@ def test_placeholders_take_up_no_memory() -> None:
         tracemalloc.stop()
     assert y.desc.sizes == (4, 1)
     assert peak < 2**20
+
+
+def test_short_memory_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_pages(*_: Any) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    x = input_tensor(GraphBuilder(), 0, TensorDesc(F32, (4, 1), strides=(2**30, 1)))
+    monkeypatch.setattr("dmlcpu.graph.placeholders.mmap", no_pages)
+    with pytest.raises(MemoryError, match=f"^no place for the {3 * 2**32 + 4} bytes of a placeholder"):
+        dmlcpu.quantize_linear(x, 0.5, 3)
+
+
+def test_placeholders_can_only_be_read() -> None:
+    x = input_tensor(GraphBuilder(), 0, TensorDesc(F32, SIZES))
     assert not x.placeholder().flags.writeable

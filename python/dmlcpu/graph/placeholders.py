@@ -75,10 +75,17 @@ class _Memory:
         dtype = placeholder_dtype_of(desc.data_type)
         self.owner = owner
         size = span_in_elements(desc.sizes, desc.strides) * dtype.itemsize
-        # Pages that can only be read are zeros, and take up no memory however many there are.
-        self._memory = np.frombuffer(mmap(-1, size, MAP_PRIVATE | MAP_ANONYMOUS, PROT_READ), dtype)
+        self._memory = np.frombuffer(_pages(size), dtype)
         strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)
         self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
+
+
+def _pages(size: int) -> mmap:
+    """Return pages that can only be read: they are zeros, and take up no memory however many there are."""
+    try:
+        return mmap(-1, size, MAP_PRIVATE | MAP_ANONYMOUS, PROT_READ)
+    except OSError as error:
+        raise MemoryError(f"no place for the {size} bytes of a placeholder: {error}") from error
 
 
 # What numpy puts between a view of any strides and the array that it is of.
