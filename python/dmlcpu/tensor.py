@@ -55,9 +55,10 @@ _DATA_TYPES: Final = MappingProxyType({data_type.name.lower(): data_type for dat
 _DTYPES: Final = MappingProxyType(
     {known: np.dtype(known.name.lower()) for known, bits in ELEMENT_BITS.items() if bits >= 8}
 )
-# Those of elements that nobody reads, so that shapes can be worked out without ml_dtypes.
+# Those of elements that nobody reads, so that shapes can be worked out without ml_dtypes. A structured array of the
+# user's must not be taken for one of them, so their field has a name that no other has.
 _FOUR_BIT_PLACEHOLDERS: Final = MappingProxyType(
-    {known: np.dtype([(known.name.lower(), np.uint8)]) for known, bits in ELEMENT_BITS.items() if bits == 4}
+    {known: np.dtype([(f"dmlcpu.{known.name.lower()}", np.uint8)]) for known, bits in ELEMENT_BITS.items() if bits == 4}
 )
 
 

@@ -128,6 +128,16 @@ def test_views_of_4_bit_elements(random_numbers: Rng, data_type: TensorDataType)
         dmlcpu.dequantize_linear(x.placeholder().view(np.uint8), 1.0)
 
 
+@pytest.mark.parametrize("name", ["uint4", "int4"])
+def test_structured_arrays_are_of_no_data_type(name: str) -> None:
+    """Whatever their field is called: placeholders of 4-bit elements alone are structured."""
+    array = np.zeros(3, [(name, np.uint8)])
+    with pytest.raises(TypeError, match="no tensor data type is"):
+        TensorDesc.from_array(array)
+    with pytest.raises(dmlcpu.BindingError, match=r"^dequantize: input: got elements of dtype\("):
+        dmlcpu.dequantize(array, 0.5)
+
+
 def test_flat_placeholders_are_read_as_the_desc_says(random_numbers: Rng) -> None:
     """As an array in one dimension would be that is bound to a tensor."""
     x = codes(random_numbers, (24,))
