@@ -201,10 +201,39 @@ def test_a_copy_is_no_constant_of_an_operator() -> None:
 
 def test_placeholders_have_no_elements() -> None:
     placeholder = input_tensor(GraphBuilder(), 0, TensorDesc(U8, SIZES)).placeholder()
-    with pytest.raises(TypeError, match="a placeholder has no elements to read"):
-        placeholder[0, 0]
-    with pytest.raises(TypeError, match="does not support ufuncs"):
-        placeholder + 1
+    reads: list[Callable[[], Any]] = [
+        lambda: placeholder[0, 0],
+        lambda: list(placeholder[0]),
+        lambda: placeholder.item(0),
+        lambda: placeholder[:1, :1].item(),
+        placeholder.tolist,
+    ]
+    for read in reads:
+        with pytest.raises(TypeError, match=r"^a placeholder has no elements to read, only views$"):
+            read()
+
+
+def test_placeholders_are_not_computed_with() -> None:
+    placeholder = input_tensor(GraphBuilder(), 0, TensorDesc(U8, SIZES)).placeholder()
+    computations: dict[str, Callable[[], Any]] = {
+        "add": lambda: placeholder + 1,
+        "multiply": lambda: 2 * placeholder,
+        "equal": lambda: placeholder == placeholder,
+        "maximum": lambda: np.maximum(np.zeros(SIZES, np.uint8), placeholder),
+    }
+    for name, compute in computations.items():
+        message = f"^numpy.{name}: a placeholder has no elements to compute with, only views$"
+        with pytest.raises(TypeError, match=message):
+            compute()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "name"), [(U8, "uint8"), (TensorDataType.INT4, "dmlcpu.int4"), (F32, "float32")], ids=str
+)
+def test_placeholders_are_shown_by_their_layout(data_type: TensorDataType, name: str) -> None:
+    placeholder = input_tensor(GraphBuilder(), 0, TensorDesc(data_type, SIZES)).placeholder()
+    shown = f"<placeholder of {name} of shape (6, 4)>"
+    assert (repr(placeholder.T), str(placeholder.T), f"{placeholder.T}") == (shown,) * 3
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {
@@ -292,5 +321,8 @@ def test_short_memory_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_placeholders_can_only_be_read() -> None:
-    x = input_tensor(GraphBuilder(), 0, TensorDesc(F32, SIZES))
-    assert not x.placeholder().flags.writeable
+    for sizes in (SIZES, (2**7, 2**7), (2**10, 2**10)):
+        placeholder = input_tensor(GraphBuilder(), 0, TensorDesc(F32, sizes)).placeholder()
+        assert not placeholder.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            np.asarray(placeholder).setflags(write=True)

@@ -22,6 +22,8 @@ __all__ = [
 
 _Array = np.ndarray[Any, Any]
 
+_NO_ELEMENTS: Final = "a placeholder has no elements to read, only views"
+
 # numpy's functions by name, some of which only later versions have.
 _NEW_ARRAYS: Final = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
 _VIEWS_AND_LAYOUTS: Final = frozenset(
@@ -41,7 +43,18 @@ class Placeholder(np.ndarray[Any, Any]):
     Some of numpy's functions return plain arrays nevertheless, which are known by their base alone.
     """
 
-    __array_ufunc__ = None  # type: ignore[assignment]  # as numpy's documentation says
+    def __repr__(self) -> str:
+        """Return the type of the elements and the shape."""
+        names = self.dtype.names
+        return f"<placeholder of {names[0] if names else self.dtype.name} of shape {self.shape}>"
+
+    def __str__(self) -> str:
+        """Return what ``repr`` does."""
+        return repr(self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Raise TypeError."""
+        raise TypeError(f"numpy.{ufunc.__name__}: a placeholder has no elements to compute with, only views")
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Return what one of numpy's functions does that reads no elements.
@@ -64,8 +77,19 @@ class Placeholder(np.ndarray[Any, Any]):
         """
         entry = super().__getitem__(key)
         if not isinstance(entry, np.ndarray):
-            raise TypeError("a placeholder has no elements to read, only views")
+            raise TypeError(_NO_ELEMENTS)
         return entry
+
+    def item(self, *args: Any) -> Any:
+        """Raise TypeError."""
+        raise TypeError(_NO_ELEMENTS)
+
+    def tolist(self) -> Any:
+        """Raise TypeError."""
+        raise TypeError(_NO_ELEMENTS)
+
+
+_LEAST_MAPPED: Final = 1 << 16
 
 
 class _Memory:
@@ -75,7 +99,10 @@ class _Memory:
         dtype = placeholder_dtype_of(desc.data_type)
         self.owner = owner
         size = span_in_elements(desc.sizes, desc.strides) * dtype.itemsize
-        self._memory = np.frombuffer(_pages(size), dtype)
+        # Pages take microseconds to map and to unmap, small memory does not.
+        buffer = np.zeros(size, np.uint8) if size < _LEAST_MAPPED else _pages(size)
+        self._memory = np.frombuffer(buffer, dtype)
+        self._memory.setflags(write=False)
         strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)
         self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
 
