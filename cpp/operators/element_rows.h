@@ -15,15 +15,24 @@ struct ElementStrides {
   std::int64_t row, column;
 };
 
-// Writes a row several times, one after the other: what is there is doubled.
+// Writes the columns in front of a target behind themselves until it has count elements: more and more of them
+// together, as long as what is read and what is written stay in a level-1 cache.
+template <class Element>
+void repeat_front(Element* target, std::size_t columns, std::size_t count) noexcept {
+  constexpr std::size_t kNear = 8192 / sizeof(Element);
+  const std::size_t most = count <= kNear ? count : std::max(kNear / columns, std::size_t{1}) * columns;
+  for (std::size_t done = columns, together; done < count; done += together) {
+    together = std::min({done, most, count - done});
+    std::memcpy(target + done, target, together * sizeof(Element));
+  }
+}
+
+// Writes a row several times, one after the other.
 template <class Element>
 void repeat_row(const Element* source, std::int64_t source_column, Element* target, std::size_t rows,
                 std::size_t columns) noexcept {
   for (std::size_t j = 0; j < columns; ++j) target[j] = source[static_cast<std::int64_t>(j) * source_column];
-  const std::size_t count = rows * columns;
-  for (std::size_t done = columns; done < count; done *= 2) {
-    std::memcpy(target + done, target, std::min(done, count - done) * sizeof(Element));
-  }
+  repeat_front(target, columns, rows * columns);
 }
 
 // kCount elements that are steps apart, in a loop that compilers unroll.

@@ -139,21 +139,14 @@ void StridedCopy::run(const void* input, void* output) const {
   if (repeats_ > 1) repeat(static_cast<std::uint8_t*>(output));
 }
 
-// What has been copied is copied again, more and more of it, as long as that stays in a level-1 cache.
 void StridedCopy::repeat(std::uint8_t* output) const {
   const std::size_t elements = as_size(runs_.stride(kOutput, runs_.rank() - 1)), bytes = elements * element_bytes_;
   const std::size_t together = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
-  constexpr std::size_t kNear = 16384;
-  const std::size_t most = std::max(kNear / bytes * bytes, bytes);
   parallel_for((repeats_ - 1 + together - 1) / together, target_.num_threads, [&](std::size_t task, int) noexcept {
     const std::size_t first = 1 + task * together;
     std::uint8_t* target = output + first * bytes;
-    const std::size_t total = std::min(together, repeats_ - first) * bytes;
     std::memcpy(target, output, bytes);
-    for (std::size_t done = bytes, count = bytes; done < total; done += count) {
-      count = std::min({done, most, total - done});
-      std::memcpy(target + done, target, count);
-    }
+    repeat_front(target, bytes, std::min(together, repeats_ - first) * bytes);
   });
 }
 

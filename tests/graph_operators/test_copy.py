@@ -109,6 +109,8 @@ def test_steps(devices: Devices, data_type: str, input_step: int, output_step: i
         ((2, 260, 1, 260), (0,)),
         ((700, 3, 40, 1), (0, 2)),
         ((40, 50, 60), (0, 1)),
+        ((30, 1, 1, 1500), (0,)),
+        ((2, 30, 3, 1100), (1,)),
     ],
 )
 @pytest.mark.parametrize("gap", [0, 3])
