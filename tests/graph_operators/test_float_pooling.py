@@ -13,7 +13,7 @@ import dmlcpu
 from dispatching import inside
 from fills import INPUT_FLOATS
 from graph_cases import assert_native_matches_reference, strides_of
-from native_operator import run_native
+from native_operator import bind_native, run_native
 from operator_case import OperatorCase
 from strategies import input_tensors, output_tensors
 from strided_tensor import StridedTensor, blank_tensor, element_span
@@ -218,6 +218,9 @@ def test_averages_of_any_number_are_close(device: dmlcpu.Device, input_layout: s
         ((40, 50), 4, 2, 3, 5),
         ((30, 260), 2, 2, 1, 0),
         ((9, 2000), 3, 1, 1, 1),
+        ((60, 128), 3, 1, 1, 1),
+        ((60, 129), 3, 1, 1, 1),
+        ((60, 120), 2, 1, 28, 0),
         ((60, 65), 3, 3, 1, 1),
     ],
     ids=str,
@@ -253,6 +256,38 @@ def test_planes(
         "output_tensor": blank_tensor("FLOAT32", pooled, strides_of(pooled, output_layout, 3)),
     }
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize(
+    ("columns", "stride", "dilation", "rows"),
+    [
+        (28, 1, 1, 40),
+        (128, 1, 1, 15),
+        (129, 1, 1, None),
+        (64, 2, 1, 15),
+        (65, 2, 1, None),
+        (10, 3, 1, None),
+        (110, 1, 10, 11),
+        (110, 1, 11, None),
+    ],
+)
+def test_tells_of_bands(device: dmlcpu.Device, columns: int, stride: int, dilation: int, rows: int | None) -> None:
+    """Rows of at most so many columns are pooled in bands, unless most of a band were copied several times."""
+    attributes = {
+        **ATTRIBUTES,
+        "strides": (stride, stride),
+        "dilations": (dilation, dilation),
+        "window_size": (3, 3),
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    spatial = ((length - 1) * stride + 2 * dilation + 1 for length in (40, columns))
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", (2, 3, *spatial), None),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, 40, columns), None),
+    }
+    told = bind_native(device, "FLOAT_POOLING", tensors, attributes).describe()
+    assert (f", in bands of {rows} rows\n" in told) if rows else ("bands" not in told)
 
 
 @pytest.mark.parametrize(

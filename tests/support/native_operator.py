@@ -12,7 +12,43 @@ from dispatching import guarded, inside
 from dmlcpu import _core
 from strided_tensor import StridedTensor
 
-__all__ = ["run_native"]
+__all__ = ["bind_native", "run_native"]
+
+
+def bind_native(
+    device: dmlcpu.Device,
+    operator: str,
+    tensors: Mapping[str, StridedTensor | None],
+    attributes: Mapping[str, Sequence[int]],
+    *,
+    outputs: Collection[str] = ("output_tensor",),
+    owned: Collection[str] = (),
+) -> _core.BoundOperator:
+    """Compiled for the layouts of the tensors, which are in the desc's order."""
+    rows: list[Any] = []
+    for name, tensor in tensors.items():
+        if tensor is None:
+            rows.append(None)
+            continue
+        strides = tensor.packed_strides if tensor.strides is None else tensor.strides
+        data_type = int(dmlcpu.TensorDataType[tensor.data_type])
+        rows.append((data_type, tensor.sizes, strides, name in owned, name in outputs))
+
+    def resolve(bindings: Any, is_owned: bool, initialized: bool) -> tuple[tuple[Any, ...], None]:
+        arrays = [bindings.get(name) for name in tensors]
+        wanted = (array if (name in owned) == is_owned else None for name, array in zip(tensors, arrays, strict=True))
+        return tuple(wanted), None
+
+    return _core.bind_operator(
+        operator,
+        [(name, None) for name in tensors],
+        rows,
+        {name: tuple(values) for name, values in attributes.items()},
+        device.isa,
+        device.num_threads,
+        resolve,
+        lambda *results: results,
+    )
 
 
 def run_native(
@@ -25,34 +61,11 @@ def run_native(
     owned: Collection[str] = (),
 ) -> dict[str, NDArray[Any]]:
     """Every output with its guards (see `dispatching`) after one run on the tensors, which are in the desc's order."""
-    rows: list[Any] = []
-    storages = {}
-    for name, tensor in tensors.items():
-        if tensor is None:
-            rows.append(None)
-            continue
-        strides = tensor.packed_strides if tensor.strides is None else tensor.strides
-        data_type = int(dmlcpu.TensorDataType[tensor.data_type])
-        rows.append((data_type, tensor.sizes, strides, name in owned, name in outputs))
-        storages[name] = guarded(tensor.buffer)
+    native = bind_native(device, operator, tensors, attributes, outputs=outputs, owned=owned)
+    storages = {name: guarded(tensor.buffer) for name, tensor in tensors.items() if tensor is not None}
+    for name, storage in storages.items():
         if name not in outputs:
-            storages[name].flags.writeable = False
-
-    def resolve(bindings: Any, is_owned: bool, initialized: bool) -> tuple[tuple[Any, ...], None]:
-        arrays = [bindings.get(name) for name in tensors]
-        wanted = (array if (name in owned) == is_owned else None for name, array in zip(tensors, arrays, strict=True))
-        return tuple(wanted), None
-
-    native = _core.bind_operator(
-        operator,
-        [(name, None) for name in tensors],
-        rows,
-        {name: tuple(values) for name, values in attributes.items()},
-        device.isa,
-        device.num_threads,
-        resolve,
-        lambda *results: results,
-    )
+            storage.flags.writeable = False
     bound = {name: inside(storage) for name, storage in storages.items()}
     if owned:
         assert native.initialize({name: bound[name] for name in owned})

@@ -22,15 +22,17 @@ std::int64_t FloatBands::width() const {
 }
 
 std::int64_t FloatBands::rows() const {
-  constexpr std::int64_t kLongSkipping = 64;  // of longer rows at a stride few elements are in vectors of edges
+  constexpr std::int64_t kLong = 128, kLongSkipping = 64;  // of longer rows few elements are in vectors of edges
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t stride = horizontal.stride;
   if (stride > 2 || vertical.stride != stride || horizontal.input_step != 1 || horizontal.output_step != 1) return 1;
-  if (horizontal.output == 1 || (stride == 2 && horizontal.output > kLongSkipping)) return 1;
+  if (horizontal.output == 1 || horizontal.output > (stride == 2 ? kLongSkipping : kLong)) return 1;
   if (width() > kElements || width() > 2 * stride * horizontal.output) return 1;
   const std::int64_t reach = (vertical.window - 1) * vertical.dilation + 1, present = kElements / width();
   if (present < reach) return 1;
-  return std::max<std::int64_t>(std::min({(present - reach) / stride + 1, kResults / width(), vertical.output}), 1);
+  const std::int64_t rows = std::min({(present - reach) / stride + 1, kResults / width(), vertical.output});
+  // Of low bands most is copied several times.
+  return 2 * rows * stride < reach && rows < vertical.output ? 1 : std::max<std::int64_t>(rows, 1);
 }
 
 void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int64_t rows) const noexcept {

@@ -53,6 +53,7 @@ class FloatPooling final : public CompiledOperator {
   std::string describe() const override {
     return std::string("algorithm: ") + (maximum_ ? "maxima" : "averages") + " of runs of " +
            counted(block_.columns, "column") + " of " + counted(block_.channels, "channel") +
+           (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
            "\nkernel: " + (folds_ ? "none" : kernel_words(target(), runs_ ? "float_pool" : "float_functions")) +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
   }
