@@ -39,10 +39,10 @@ class FloatPooling final : public CompiledOperator {
         maximum_(index_attribute(desc(), "function", 2) == 1),
         halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         folds_(folds_rows()),
+        bands_(geometry_, maximum_, target()),
         block_(folds_ ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
         whole_columns_(geometry_.axes[2].whole_windows()),
-        bands_(geometry_, maximum_, target()),
         band_rows_(pools_bands() ? bands_.rows() : 1) {
     if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
     if (maximum_ && has_empty_window()) {
@@ -129,8 +129,10 @@ class FloatPooling final : public CompiledOperator {
   // where they overlap: but what is beside the row then is the neighbours of some, and the kernel would take it for
   // padding.
   bool is_run(const Block& block) const {
+    constexpr std::int64_t kLongSkipping = 24;  // columns of which by themselves few are in vectors of edges
     const PoolingAxis& axis = geometry_.axes[2];
-    const bool every_second = axis.stride == 2 && block.channels == 1;
+    const bool every_second =
+        axis.stride == 2 && block.channels == 1 && (axis.output >= kLongSkipping || bands_.rows() > 1);
     return (block.columns == 1 || ((axis.stride == 1 || every_second) && axis.input_step == block.channels)) &&
            (block.channels == 1 || geometry_.input_channel_step == 1);
   }
@@ -354,10 +356,10 @@ class FloatPooling final : public CompiledOperator {
 
   PoolingGeometry geometry_;
   bool maximum_, halves_, folds_;
+  FloatBands bands_;
   Block block_;
   bool runs_;
   IndexRange whole_columns_;
-  FloatBands bands_;
   std::int64_t band_rows_;
 };
 
