@@ -71,7 +71,14 @@ def test_any_layout(devices: Devices, data_type: str, direction: int, data: st.D
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize(
     ("sizes", "axis", "count"),
-    [((3, 5000), 1, 300), ((700, 300), 1, 5), ((300, 700), 0, 7), ((1, 70_001), 1, 1), ((2, 900), 1, 900)],
+    [
+        ((3, 5000), 1, 300),
+        ((700, 300), 1, 5),
+        ((300, 700), 0, 7),
+        ((1, 70_001), 1, 1),
+        ((2, 900), 1, 900),
+        ((2, 900), 1, 90),
+    ],
 )
 @pytest.mark.parametrize("order", ["random", "ascending", "descending", "equal"])
 def test_long_and_many_rows(
@@ -101,6 +108,7 @@ def test_long_and_many_rows(
 @pytest.mark.parametrize("data_type", DATA_TYPES)
 @pytest.mark.parametrize(("length", "count"), [(1000, 1000), (1000, 999), (600, 40), (512, 32), (40, 33), (32, 31)])
 @pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
 def test_large_parts_of_rows(
     devices: Devices,
     random_numbers: np.random.Generator,
@@ -109,8 +117,10 @@ def test_large_parts_of_rows(
     count: int,
     direction: int,
     few: bool,
+    ordered: bool,
 ) -> None:
-    """Whole rows are sorted: of numbers that are often equal, of both zeros, infinities, subnormal numbers and NaN."""
+    """Whole rows are sorted: of numbers that are often equal, of both zeros, infinities, subnormal numbers and NaN. In
+    order, but for some of the first which come later, rows lose what comes after all of the first K."""
     sizes = (3, length)
     fill = few_numbers if few else INPUT_FLOATS[-1] if data_type == "FLOAT32" else any_integers
     values = fill(random_numbers, NUMPY_TYPES[data_type], 3 * length).reshape(sizes)
@@ -118,6 +128,10 @@ def test_large_parts_of_rows(
         special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-44, -1e-44, 3.4e38, -3.4e38])
         chosen = random_numbers.random(sizes) < 0.3
         values = np.where(chosen, random_numbers.choice(special, sizes), values)
+    if ordered:
+        values = np.sort(values, 1)
+        values = np.flip(values, 1) if direction else values
+        values[:, [0, 5, length // 2, length - 3]] = values[:, [length - 3, length // 2, 5, 0]]
     taken = (3, count)
     outputs = blank_tensor(data_type, taken, None), blank_tensor("INT64", taken, None)
     assert_top(devices, packed(np.ascontiguousarray(values)), *outputs, 1, direction)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -82,6 +83,17 @@ inline std::uint64_t* sort_by_upper_half(std::uint64_t* numbers, std::uint64_t* 
     std::swap(numbers, others);
   }
   return numbers;
+}
+
+// Leaves out, of a row's numbers, those that come after all of the first K; returns how many are left. In a row in
+// order these are the rest; where the last element is none of them, as of most rows in no order, it is not tried.
+template <class Number, class Before>
+inline std::size_t leave_out_worse(Number* numbers, std::size_t count, std::size_t length, Before before) noexcept {
+  if (count == length) return length;
+  const Number worst = *std::max_element(numbers, numbers + count, before);
+  if (before(numbers[length - 1], worst)) return length;
+  const auto is_worse = [&](const Number& number) { return before(worst, number); };
+  return static_cast<std::size_t>(std::remove_if(numbers + count, numbers + length, is_worse) - numbers);
 }
 
 class TopK final : public CompiledOperator {
@@ -195,7 +207,8 @@ class TopK final : public CompiledOperator {
     for (std::size_t i = 0; i < length_; ++i) {
       numbers[i] = std::uint64_t{order_key<largest>(row[static_cast<std::int64_t>(i) * step])} << 32 | i;
     }
-    const std::uint64_t* sorted = sort_by_upper_half(numbers, numbers + length_, length_);
+    const std::size_t kept = leave_out_worse(numbers, count_, length_, std::less<>());
+    const std::uint64_t* sorted = sort_by_upper_half(numbers, numbers + length_, kept);
     for (std::size_t i = 0; i < count_; ++i) {
       const auto place = static_cast<std::int64_t>(i), found = static_cast<std::int64_t>(sorted[i] & 0xffffffff);
       values[place * value_step] = row[found * step];
@@ -213,7 +226,8 @@ class TopK final : public CompiledOperator {
     const auto compare = [](const Candidate<Element>& a, const Candidate<Element>& b) noexcept {
       return before<largest>(a, b);
     };
-    if (count_ < length_) std::nth_element(candidates, candidates + count_, candidates + length_, compare);
+    const std::size_t kept = leave_out_worse(candidates, count_, length_, compare);
+    if (count_ < kept) std::nth_element(candidates, candidates + count_, candidates + kept, compare);
     std::sort(candidates, candidates + count_, compare);
   }
 
