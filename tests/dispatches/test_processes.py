@@ -271,12 +271,19 @@ def call():
 thread = threading.Thread(target=call)
 thread.start()
 thread.join()
-# the joined thread may be listed still: Python's end of a thread comes before the system's
-workers = {int(task) for task in os.listdir("/proc/self/task")} - before - {thread.native_id}
-assert workers
+
+def workers():
+    return {int(task) for task in os.listdir("/proc/self/task")} - before - {thread.native_id}
+
+# Python's end of a thread comes before the system's, and a list made in between may leave out those after it
+for _ in range(1000):
+    if not os.path.exists(f"/proc/self/task/{thread.native_id}"):
+        break
+    time.sleep(0.01)
+assert workers()
 
 def is_free():
-    return os.sched_getaffinity(0) in [os.sched_getaffinity(worker) for worker in workers]
+    return os.sched_getaffinity(0) in [os.sched_getaffinity(worker) for worker in workers()]
 
 for _ in range(1000):  # until the worker has begun
     if is_free():
