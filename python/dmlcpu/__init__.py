@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from dmlcpu import main_interpreter as _main_interpreter  # noqa: F401  # refuses others, ahead of the native module
-from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
+from dmlcpu.compiled_operator import CompiledOperator
 from dmlcpu.created_operator import Operator
+from dmlcpu.descriptions import BindingProperties, ModelMetadata, NodeArg, Partition, Step
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
@@ -54,7 +55,7 @@ from dmlcpu.functions.matrix_multiply import (
 from dmlcpu.functions.pooling import quantized_linear_average_pooling
 from dmlcpu.functions.quantization import dequantize, quantize
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
-from dmlcpu.graph.compiled_graph import CompiledGraph, Step
+from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.descs import (
     ConstantGraphNodeDesc,
     GraphDesc,
@@ -65,7 +66,6 @@ from dmlcpu.graph.descs import (
 )
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.machine import Info, info
-from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition
 from dmlcpu.onnx.options import (
     ExecutionMode,
     GraphOptimizationLevel,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
 from dmlcpu.created_operator import Operator
+from dmlcpu.descriptions import BindingProperties
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import TensorFlags
 from dmlcpu.errors import DmlError
@@ -19,29 +19,12 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.schema import FieldKind, place_of
 
 __all__ = [
-    "BindingProperties",
     "CompiledOperator",
     "native_operator",
     "operator_attributes",
     "operator_tensors",
     "result_type",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class BindingProperties:
-    """The memory that a compiled operator uses besides its bindings (``DML_BINDING_PROPERTIES``), in bytes.
-
-    Attributes:
-        temporary_resource_size: Workspace of one dispatch, shared by all operators that a thread runs.
-        persistent_resource_size: The owned tensors, as kept after ``initialize``.
-
-    >>> BindingProperties(temporary_resource_size=64, persistent_resource_size=0).temporary_resource_size
-    64
-    """
-
-    temporary_resource_size: int
-    persistent_resource_size: int
 
 
 class CompiledOperator:

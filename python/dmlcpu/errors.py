@@ -1,16 +1,14 @@
-"""The exceptions of dmlcpu's own, all ``DmlError``. Every one pickles with its attributes, but for a plan.
+"""The exceptions of dmlcpu's own, all ``DmlError``. Every one pickles with its attributes.
 
 A wrong argument of Python, such as a number of threads, raises what Python does: ``ValueError``, ``TypeError``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from dmlcpu.descriptions import Partition
 from dmlcpu.enums import FeatureLevel, OperatorType
-
-if TYPE_CHECKING:
-    from dmlcpu.onnx.planning.plans import Plan
 
 __all__ = [
     "BindingError",
@@ -93,13 +91,9 @@ class MissingRuntimeError(DmlError):
     """A model has nodes that no kernel computes, and onnxruntime is not installed, or cannot be imported.
 
     Attributes:
-        plan: Who would run what; None where it is not known.
+        partitions: Who would run what, as a session tells it; empty where that is not known.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, partitions: tuple[Partition, ...] = ()) -> None:
         super().__init__(message)
-        self.plan: Plan | None = None  # no annotation of the class: it would have to be resolved without onnx
-
-    def __reduce__(self) -> tuple[type[MissingRuntimeError], tuple[str]]:
-        """Pickle without the plan: what is compiled is of one process alone."""
-        return type(self), (str(self),)
+        self.partitions = partitions

@@ -16,6 +16,7 @@ import pytest
 
 import dmlcpu
 from dmlcpu import Device, QuantizedLinearConvolutionOperatorDesc, errors
+from dmlcpu.descriptions import Partition
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import (
     ExecutionFlags,
@@ -37,6 +38,8 @@ from dmlcpu.errors import (
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, dtype_of, span_in_elements
 from operator_samples import CONVOLUTION, DYNAMIC, SAMPLES, VALID_DESCS, changed, tensor
+
+PARTITION = Partition("onnxruntime", ("Tan_0",), {"Tan_0": "no kernel"}, "")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ def test_operators_have_directml_values() -> None:
         (UnsupportedIsaError("why"), (DmlError, ValueError), {}),
         (BindingError("why", "input_tensor"), (DmlError, ValueError), {"field": "input_tensor"}),
         (InvalidModelError("why"), (DmlError, ValueError), {}),
-        (MissingRuntimeError("why"), (DmlError,), {"plan": None}),
+        (MissingRuntimeError("why", (PARTITION,)), (DmlError,), {"partitions": (PARTITION,)}),
     ],
 )
 def test_errors_survive_pickling(error: DmlError, bases: tuple[type, ...], attributes: dict[str, object]) -> None:

@@ -36,7 +36,6 @@ ORDER = (
     "feeds",
     "options",
     "session_arguments",
-    "descriptions",
     "session",
     "backend",
 )

@@ -298,8 +298,11 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch, random_numbers: np
     value = builder.node("Tan", [builder.input("float32", (3,))])
     builder.output(builder.node("LayerNormalization", [value, np.ones(3, np.float32)]), "float32")
     builder.nodes[0].name, builder.nodes[1].name = "first", "second"
-    with pytest.raises(dmlcpu.DmlError, match=r"Tan \(first\): no kernel.*LayerNormalization \(second\): "):
+    message = r"Tan \(first\): no kernel.*LayerNormalization \(second\): "
+    with pytest.raises(dmlcpu.MissingRuntimeError, match=message) as raised:
         dmlcpu.InferenceSession(builder.build())
+    told = [(each.provider, name) for each in raised.value.partitions for name in each.reasons]
+    assert told == [("onnxruntime", "first"), ("onnxruntime", "second")]
     assert dmlcpu.get_available_providers() == ["DmlCpuExecutionProvider"]
     x = random_numbers.normal(size=(1, 3, 4, 4)).astype(np.float32)
     dmlcpu.InferenceSession(network(x.shape).build()).run(None, {"x": x})

@@ -20,10 +20,10 @@ from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, rand
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
+from dmlcpu.descriptions import Partition
 from dmlcpu.errors import DmlError
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.descriptions import Partition
     from dmlcpu.onnx.models.model import Model as LoadedModel
 
 __all__ = ["command"]

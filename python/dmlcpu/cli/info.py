@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,8 @@ from dmlcpu.cli.failures import one_line
 from dmlcpu.cli.inputs import chosen_device, chosen_values, fixed_shapes, opened_session
 from dmlcpu.cli.options import Isa, Shapes, Threads, Values
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
+from dmlcpu.descriptions import NodeArg, Partition
 from dmlcpu.errors import DmlError
-
-if TYPE_CHECKING:
-    from dmlcpu.onnx.descriptions import NodeArg, Partition
 
 __all__ = ["command"]
 
@@ -80,11 +78,11 @@ def _machine(isa: str, threads: int) -> dmlcpu.Info:
 
 def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
     """Return inputs, outputs and partitions of a model that cannot be run for want of onnxruntime."""
-    from dmlcpu.onnx.descriptions import node_arg, partition_of
+    from dmlcpu.onnx.models.metadata import node_arg
     from dmlcpu.onnx.models.model import load_model
 
-    loaded, parts = load_model(model), error.plan.parts if error.plan is not None else ()
-    partitions = [partition_of("dmlcpu" if hasattr(part, "graph") else "not installed", part) for part in parts]
+    loaded = load_model(model)
+    partitions = [each if each.provider == "dmlcpu" else replace(each, provider="missing") for each in error.partitions]
     return [*map(node_arg, loaded.inputs)], [*map(node_arg, loaded.outputs)], partitions
 
 

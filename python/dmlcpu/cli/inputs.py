@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.cli.images import PixelScaling, read_image
+from dmlcpu.descriptions import NodeArg
 from dmlcpu.errors import BindingError, DmlError
 from dmlcpu.onnx.input_shapes import complete_shapes, fits, shape_told
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.descriptions import NodeArg
     from dmlcpu.onnx.session import InferenceSession
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from threading import Lock
 from typing import Any, Protocol
@@ -12,36 +11,13 @@ import numpy as np
 
 import dmlcpu  # not Device: its module needs this one
 from dmlcpu import _core
-from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
+from dmlcpu.compiled_operator import CompiledOperator
+from dmlcpu.descriptions import BindingProperties, Step
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
 
-__all__ = ["CompiledGraph", "Step"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operator that a graph became.
-
-    Attributes:
-        type: The operator.
-        name: The node that it comes from.
-        plan: What was chosen for it, one property a line.
-        size: Bytes read and written.
-
-    >>> from dmlcpu import ExecutionFlags, GraphBuilder, TensorDataType, TensorDesc, input_tensor, quantize_linear
-    >>> builder = GraphBuilder()
-    >>> floats = input_tensor(builder, 0, TensorDesc(TensorDataType.FLOAT32, (6,)))
-    >>> [step] = builder.build(ExecutionFlags.NONE, [quantize_linear(floats, 0.5)]).steps
-    >>> step.type, step.size
-    ('ELEMENT_WISE_QUANTIZE_LINEAR', 34)
-    """
-
-    type: str
-    name: str
-    plan: str
-    size: int
+__all__ = ["CompiledGraph"]
 
 
 class Bindable(Protocol):

@@ -9,6 +9,5 @@ Weights may stay codes (``coded_weights``), values are counted (``use_counts``),
 (``lowering``) by ``rules`` for nodes, of which some ask what the whole model is like (``float_convolutions``,
 ``wide_models``), one node after the other (``node_lowering``). Plans for the shapes that are fed hold the parts, and
 run one after the other (``planning``). What callers pass is checked (``input_shapes``, ``feeds``, ``options``,
-``session_arguments``), and models and parts are described to them (``descriptions``). ``session`` puts it together for
-callers, and ``backend`` for onnx's.
+``session_arguments``). ``session`` puts it together for callers, and ``backend`` for onnx's.
 """

@@ -14,14 +14,15 @@ from weakref import WeakSet
 import numpy as np
 
 from dmlcpu import _core
+from dmlcpu.descriptions import ModelMetadata, NodeArg, Partition
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
-from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
 from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
 from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
+from dmlcpu.onnx.models.metadata import metadata_of, node_arg
 from dmlcpu.onnx.models.model import is_fixed, load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
@@ -32,6 +33,7 @@ from dmlcpu.onnx.options import (
 )
 from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
 from dmlcpu.onnx.planning.packed_runs import PackedRun
+from dmlcpu.onnx.planning.partitions import partition_of
 from dmlcpu.onnx.planning.plan_cache import PlanCache
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import PlanKey

@@ -17,6 +17,7 @@ from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.models.nodes import has_quantized_nodes
 from dmlcpu.onnx.planning.packed_runs import packed_run
+from dmlcpu.onnx.planning.partitions import planned_partition
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import NativePart, Part, Plan
 from dmlcpu.onnx.values import Array, ArrayType
@@ -109,9 +110,8 @@ class ExecutablePlan:
             )
         except MissingRuntimeError as error:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
-            told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
-            told.plan = plan
-            raise told from error.__cause__
+            message = f"the model has no quantized nodes: {error}" if is_float else str(error)
+            raise MissingRuntimeError(message, tuple(map(planned_partition, plan.parts))) from error.__cause__
         runners = [run.runner for run in self._runs]
         self.run_packed = packed_run(plan, arrays, runners)
         self.size = sum(runner.size for runner in runners)

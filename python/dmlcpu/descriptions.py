@@ -1,21 +1,51 @@
-"""What a session tells of its model: inputs and outputs, where it comes from, who runs which nodes."""
+"""What compiled operators, graphs and sessions tell of themselves: records of plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
 
-from dmlcpu.compiled_operator import BindingProperties
-from dmlcpu.graph.compiled_graph import Step
+__all__ = ["BindingProperties", "ModelMetadata", "NodeArg", "Partition", "Step"]
 
-if TYPE_CHECKING:  # the classes are there without the package onnx
-    from dmlcpu.onnx.models.model import Model, ValueInfo
-    from dmlcpu.onnx.planning.plans import Part
 
-__all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]
+@dataclass(frozen=True, slots=True)
+class BindingProperties:
+    """The memory that a compiled operator uses besides its bindings (``DML_BINDING_PROPERTIES``), in bytes.
 
-_NO_VERSION: Final = 2**63 - 1
+    Attributes:
+        temporary_resource_size: Workspace of one dispatch, shared by all operators that a thread runs.
+        persistent_resource_size: The owned tensors, as kept after ``initialize``.
+
+    >>> BindingProperties(temporary_resource_size=64, persistent_resource_size=0).temporary_resource_size
+    64
+    """
+
+    temporary_resource_size: int
+    persistent_resource_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator that a graph became.
+
+    Attributes:
+        type: The operator.
+        name: The node that it comes from.
+        plan: What was chosen for it, one property a line.
+        size: Bytes read and written.
+
+    >>> from dmlcpu import ExecutionFlags, GraphBuilder, TensorDataType, TensorDesc, input_tensor, quantize_linear
+    >>> builder = GraphBuilder()
+    >>> floats = input_tensor(builder, 0, TensorDesc(TensorDataType.FLOAT32, (6,)))
+    >>> [step] = builder.build(ExecutionFlags.NONE, [quantize_linear(floats, 0.5)]).steps
+    >>> step.type, step.size
+    ('ELEMENT_WISE_QUANTIZE_LINEAR', 34)
+    """
+
+    type: str
+    name: str
+    plan: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,38 +112,3 @@ class Partition:
     description: str = field(repr=False)
     steps: tuple[Step, ...] = field(default=(), repr=False)
     binding_properties: BindingProperties | None = None
-
-
-def metadata_of(model: Model) -> ModelMetadata:
-    """Return what a model says of itself."""
-    proto = model.proto
-    return ModelMetadata(
-        proto.producer_name,
-        proto.graph.name,
-        proto.domain,
-        proto.doc_string,
-        proto.graph.doc_string,
-        proto.model_version if proto.HasField("model_version") else _NO_VERSION,
-        {entry.key: entry.value for entry in proto.metadata_props},
-    )
-
-
-def node_arg(value: ValueInfo) -> NodeArg:
-    """Return a value of a model as onnxruntime describes it."""
-    from dmlcpu.onnx.type_names import tensor_name
-
-    return NodeArg(value.name, list(value.shape or ()), value.container or tensor_name(value.dtype))
-
-
-def partition_of(provider: str, part: Part) -> Partition:
-    """Return what there is to tell of a part that a provider runs."""
-    from dmlcpu.onnx.foreign.array_parts import ArrayPart
-    from dmlcpu.onnx.foreign.parts import ForeignPart
-
-    nodes = tuple(node.name for node in part.nodes)
-    if isinstance(part, ForeignPart):
-        return Partition(provider, nodes, part.reasons, "")
-    if isinstance(part, ArrayPart):
-        return Partition(provider, nodes, {}, "")
-    graph = part.graph
-    return Partition(provider, nodes, {}, graph.describe(), graph.steps, graph.binding_properties)
