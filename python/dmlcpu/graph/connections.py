@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import dmlcpu  # not Device: its module needs this one
 from dmlcpu.bindings import TensorBinding
 from dmlcpu.compiled_operator import operator_attributes, operator_tensors
 from dmlcpu.created_operator import Operator
@@ -25,16 +26,13 @@ from dmlcpu.graph.descs import (
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, span_in_bytes
 
-if TYPE_CHECKING:
-    from dmlcpu.device import Device
-
 __all__ = ["check_graph_level", "connect"]
 
 _GRAPH_LEVEL = FeatureLevel.LEVEL_2_1
 _CONSTANT_LEVEL = FeatureLevel.LEVEL_6_2
 
 
-def connect(desc: GraphDesc, device: Device) -> NativeGraph:
+def connect(desc: GraphDesc, device: dmlcpu.Device) -> NativeGraph:
     """Return the values and nodes of a graph.
 
     Raises:
@@ -45,7 +43,7 @@ def connect(desc: GraphDesc, device: Device) -> NativeGraph:
     return _Connector(desc, device).connect()
 
 
-def check_graph_level(device: Device) -> None:
+def check_graph_level(device: dmlcpu.Device) -> None:
     """Raise UnsupportedFeatureLevelError if the device's feature level has no graphs."""
     level = device.feature_level
     if level < _GRAPH_LEVEL:
@@ -76,7 +74,7 @@ def _buffer_size(desc: TensorDesc) -> int:
 class _Connector:
     """One pass over a desc. A node input is known by its node's index and its own."""
 
-    def __init__(self, desc: GraphDesc, device: Device) -> None:
+    def __init__(self, desc: GraphDesc, device: dmlcpu.Device) -> None:
         if not isinstance(desc, GraphDesc):
             raise TypeError(f"expected a GraphDesc, got an object of type {type(desc).__name__}")
         self._desc, self._device = desc, device
