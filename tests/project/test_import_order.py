@@ -26,6 +26,7 @@ ORDER = (
     "use_counts",
     "constants",
     "foreign",
+    "native_partition",
     "lowering",
     "rules",
     "float_convolutions",

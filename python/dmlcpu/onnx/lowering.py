@@ -6,21 +6,19 @@ of its outputs, adding operators to the native graph of the current partition wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.element_wise import quantize_linear
-from dmlcpu.graph.lengths import FreeDesc, derived, is_free
-from dmlcpu.graph.native_graph import Attributes, NativeGraph
+from dmlcpu.graph.lengths import derived, is_free
+from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import (
@@ -40,32 +38,24 @@ from dmlcpu.onnx.values import (
     constant_by,
     source_of,
 )
-from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "Rule", "as_bytes", "broadcast_to", "desc_of", "quantize"]
+__all__ = ["Lowering", "Rule", "broadcast_to", "quantize"]
 
 _Made = TypeVar("_Made")
 
-# Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
-_KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "?")))
-
 # Attributes have 64 bits.
 _INT64_END = 1 << 63
-# More than a process can address: strides and bytes are far from overflow.
-_MOST_ELEMENTS = 1 << 48
 
 
 class Lowering:
-    """The native graph under construction, and the operators that rules add to it.
+    """The native graphs under construction, and the operators that rules add to the last of them.
 
     Attributes:
-        device: Where the graph will run.
-        graph: Of the current partition.
-        partition: Its number.
+        device: Where the graphs will run.
+        partitions: The graphs, in the order in which they run.
+        partition: The last one.
         node: The node that is being lowered; it names what is added.
-        imported: The values from outside that the current graph reads: by name, its number there.
         uses: Of the model's values.
-        exports: By partition, the values that other partitions or the caller read: by name, the tensor.
         convolves_floats: Whether convolutions of floats are native in this model.
         rounds_wide_codes: Whether floats are rounded to codes of 16 bits natively there.
     """
@@ -75,20 +65,16 @@ class Lowering:
     ) -> None:
         self.device, self.uses = device, uses
         self.convolves_floats, self.rounds_wide_codes = convolves_floats, rounds_wide
-        self.graph = NativeGraph()
-        self.partition = 0
+        self.partition = NativePartition(0)
+        self.partitions = [self.partition]
         self.node: Node | None = None
-        self.imported: dict[str, Tensor] = {}
-        self._numbers: dict[str, int] = {}
-        self._constants: dict[int, tuple[ConstantElements, int]] = {}
-        self._floats: dict[int, tuple[Table, Tensor]] = {}
-        self._codes: dict[tuple[int, Parameters], tuple[Value, Elements]] = {}
+        self._floats: dict[Table, Tensor] = {}
+        self._codes: dict[tuple[Value, Parameters], Elements] = {}
         self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
-        self._shared: dict[tuple[Any, ...], tuple[Sequence[Value], Any]] = {}
+        self._shared: dict[tuple[Any, ...], Any] = {}
         self._made = 0
-        self.exports: dict[int, dict[str, Tensor]] = {}
 
     def is_read_once(self, name: str) -> bool:
         """Whether the node that is being lowered is alone in reading a value of the model."""
@@ -96,9 +82,9 @@ class Lowering:
 
     def begin_partition(self) -> None:
         """Go on with an empty graph."""
-        self.graph = NativeGraph()
-        self.partition += 1
-        self.imported, self._numbers, self._constants, self._shared = {}, {}, {}, {}
+        self.partition = NativePartition(len(self.partitions))
+        self.partitions.append(self.partition)
+        self._shared = {}
 
     def once(self, values: Sequence[Value], make: Callable[..., _Made], *numbers: Any) -> _Made:
         """Return what a function makes of values and numbers, made once for all nodes, such as those of all layers.
@@ -109,10 +95,10 @@ class Lowering:
             numbers: Hashable; or lengths that may be known only later.
         """
         of_lengths = (("length", number.place) if isinstance(number, Derived) else number for number in numbers)
-        key = (make, *map(id, values), *of_lengths)
+        key = (make, *values, *of_lengths)
         if key not in self._shared:
-            self._shared[key] = values, make(self, *values, *numbers)
-        made: _Made = self._shared[key][1]
+            self._shared[key] = make(self, *values, *numbers)
+        made: _Made = self._shared[key]
         return made
 
     def number(self, operand: Operand) -> int | None:
@@ -121,30 +107,21 @@ class Lowering:
         if operand is None:
             return None
         if isinstance(operand, np.ndarray | FreeArray):
-            # Constants that several nodes read are told by the object: the model keeps them alive.
-            known = self._constants.get(id(operand))
-            if known is None or known[0] is not operand:
-                known = self._constants[id(operand)] = (operand, self._added(operand))
-            return known[1]
-        if operand.partition == self.partition:
+            return self.partition.number_of_constant(operand)
+        if operand.partition == self.partition.index:
             return operand.number
-        if operand.name not in self._numbers:
-            if operand.partition >= 0:
-                self.exports.setdefault(operand.partition, {})[operand.name] = operand
-            self._numbers[operand.name] = self.graph.add_input(operand.name, desc_of(operand.dtype, operand.shape))
-            self.imported[operand.name] = operand
-        return self._numbers[operand.name]
+        self.export(operand)
+        return self.partition.number_of_import(operand)
 
-    def _added(self, constant: ConstantElements) -> int:
-        if isinstance(constant, FreeArray):
-            is_bool = constant.dtype == np.bool_
-            return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
-        return self.graph.add_array(as_bytes(constant))
+    def export(self, tensor: Tensor) -> None:
+        """Let others read a value of the partition that computes it, if one does."""
+        if tensor.partition >= 0:
+            self.partitions[tensor.partition].exported[tensor.name] = tensor
 
     def tensor(self, number: int, dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Tensor:
         """Return a value of the current graph under a name that no other has."""
         self._made += 1
-        return Tensor(self.partition, number, f"dmlcpu:{self._made}", np.dtype(dtype), tuple(shape))
+        return Tensor(self.partition.index, number, f"dmlcpu:{self._made}", np.dtype(dtype), tuple(shape))
 
     def emit(
         self,
@@ -170,15 +147,15 @@ class Lowering:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
         """
         for operand in map(_unwrapped, inputs):
-            if isinstance(operand, np.ndarray | FreeArray) and id(operand) not in self._constants:
-                _check(operand.dtype, operand.shape)
+            if isinstance(operand, np.ndarray | FreeArray) and not self.partition.has_constant(operand):
+                check_tensor(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
             if entries and not _fit(entries):
                 raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
         numbers = [self.number(operand) for operand in inputs]
         name = "" if self.node is None else self.node.name
-        made = self.graph.add_node(type, numbers, descs, attributes, name)
+        made = self.partition.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
 
     def pair(self, parameters: Parameters) -> tuple[Array, Array]:
@@ -201,7 +178,7 @@ class Lowering:
     def unshaped(self, tensor: Tensor) -> Tensor:
         """Return the tensor that this one is a reshape of, in the shape that it was computed in; else the tensor."""
         source = self._unshaped.get(tensor, tensor)
-        return source if source.partition == self.partition else tensor
+        return source if source.partition == self.partition.index else tensor
 
     def expanded(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Return a tensor broadcast to a shape, as numpy does."""
@@ -222,10 +199,9 @@ class Lowering:
             return value
         if isinstance(value, Deferred):
             return value.computed()
-        # Several nodes may read the same floats, in later partitions too. The value is kept, so that its id stays its.
-        if id(value) not in self._floats:
-            self._floats[id(value)] = value, self._dequantized(value)
-        return self._floats[id(value)][1]
+        if value not in self._floats:  # several nodes may read the same floats, in later partitions too
+            self._floats[value] = self._dequantized(value)
+        return self._floats[value]
 
     def _dequantized(self, table: Table) -> Tensor:
         if table.parameters is None:
@@ -236,17 +212,16 @@ class Lowering:
 
     def quantized(self, value: Value, parameters: Parameters) -> Elements:
         """Return a value as codes: a tensor or a constant array, which may be known only later."""
-        # Several nodes may want the same codes. The value is kept, so that its id stays its.
-        key = id(value), parameters
+        key = value, parameters  # several nodes may want the same codes
         if key not in self._codes:
-            _, others = self._codes.get((id(value), parameters.of_other_sign), (None, None))
+            others = self._codes.get((value, parameters.of_other_sign))
             codes = self.with_other_sign(others) if isinstance(others, Tensor) else self._quantized(value, parameters)
-            self._codes[key] = value, codes
-        return self._codes[key][1]
+            self._codes[key] = codes
+        return self._codes[key]
 
     def has_codes(self, value: Value, parameters: Parameters) -> bool:
         """Whether :meth:`quantized` has been asked for these codes."""
-        return (id(value), parameters) in self._codes
+        return (value, parameters) in self._codes
 
     def with_other_sign(self, codes: Tensor) -> Tensor:
         """Return UINT8 codes as INT8 ones, 128 less each, or the other way round."""
@@ -305,34 +280,6 @@ class Lowering:
         raise NotNative("an operand is not quantized per tensor to 8 bits")
 
 
-def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:
-    """Return the desc of a packed tensor; one without axes has one of length 1.
-
-    Raises:
-        NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
-            takes.
-    """
-    if is_free(shape):
-        _check(dtype, shape)
-        return FreeDesc(_data_type_of(np.dtype(dtype)), tuple(shape))
-    return _desc_of(np.dtype(dtype), tuple(shape))
-
-
-@lru_cache  # most tensors of a network are as another one is
-def _desc_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorDesc:
-    _check(dtype, shape)
-    return TensorDesc(_data_type_of(dtype), shape or (1,))
-
-
-def _data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
-    return data_type_of(np.dtype(np.uint8) if dtype == np.bool_ else dtype)
-
-
-def as_bytes(array: Array) -> Array:
-    """Return the conditions of an array as native graphs have them; any other array as it is."""
-    return array.view(np.uint8) if array.dtype == np.bool_ else array
-
-
 def _fit(entries: Sequence[int] | Derived) -> bool:
     """Return whether integers have 64 bits. Lengths that are known only later are not compared with each other."""
     if isinstance(entries, Derived):  # indices
@@ -345,13 +292,6 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
 def _unwrapped(operand: Operand) -> Elements | None:
     """Return an operand, of a constant whose elements are there its array."""
     return operand.elements() if isinstance(operand, Constant) else operand
-
-
-def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
-    if len(shape) > 8 or 0 in shape or math.prod(shape) >= _MOST_ELEMENTS:
-        raise NotNative(f"a tensor of shape {tuple(shape)}")
-    if np.dtype(dtype) not in _KERNEL_TYPES:
-        raise NotNative(f"elements of type {np.dtype(dtype).name}")
 
 
 def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

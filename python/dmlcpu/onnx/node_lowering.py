@@ -86,12 +86,11 @@ class NodeLowering:
         rounds = cache(partial(rounds_wide_codes, model.nodes, model.constants, self.independent))
         self.lowering = Lowering(device, self._uses, convolves, rounds)
 
-    def lower(self, nodes: Sequence[Node], lowered: list[Node]) -> tuple[list[Node], dict[str, str]]:
-        """Lower what can be lowered.
+    def lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
+        """Lower what can be lowered, to the current partition.
 
         Args:
             nodes: In an order in which each follows those that it reads.
-            lowered: Those that are lowered are appended to it.
 
         Returns:
             The others, and why they are not lowered, by name, those whose inputs are all there.
@@ -124,7 +123,7 @@ class NodeLowering:
             self.values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
             if node.outputs and results and isinstance(results[0], Dequantized | ConstantOfBlocks):
                 self.dequantizing[node.outputs[0]] = node
-            lowered.append(node)
+            self.lowering.partition.nodes.append(node)
         return remaining, reasons
 
     def _branch(self, node: Node) -> Sequence[Node] | None:

@@ -14,8 +14,8 @@ from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.foreign.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.foreign.runner import ForeignRunner
-from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.models.nodes import has_quantized_nodes
+from dmlcpu.onnx.native_partition import as_bytes
 from dmlcpu.onnx.planning.packed_runs import packed_run
 from dmlcpu.onnx.planning.partitions import planned_partition
 from dmlcpu.onnx.planning.planned_model import PlannedModel

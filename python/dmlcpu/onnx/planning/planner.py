@@ -17,7 +17,6 @@ from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.constants.following import free_axes
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
@@ -25,9 +24,9 @@ from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_toge
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, ForeignPart, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign.turns import Surroundings, holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign.types import told_types
-from dmlcpu.onnx.lowering import desc_of
 from dmlcpu.onnx.models.model import Model, is_fixed
 from dmlcpu.onnx.models.nodes import Node, reaching
+from dmlcpu.onnx.native_partition import NativePartition, desc_of
 from dmlcpu.onnx.node_lowering import MALFORMED, NodeLowering, outer_value
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
@@ -116,11 +115,8 @@ class _Planner:
         self._values, self._lowering = self._nodes.values, self._nodes.lowering
         # Nodes that read one of these go with the one that makes it.
         self._containers = {output.name for output in model.outputs if output.container}
-        self._native_nodes: list[list[Node]] = [[]]
         self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
         self._told: dict[str, ArrayType] = {}
-        self._graphs: list[NativeGraph] = [self._lowering.graph]
-        self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
     def plan(self) -> Plan:
         """Lower the model, and compile what it became."""
@@ -142,7 +138,7 @@ class _Planner:
         """Lower the model, part by part; return what follows shapes that only a run tells, where that ends."""
         waiting = list(self._model.nodes)
         while waiting:
-            waiting, reasons = self._nodes.lower(waiting, self._native_nodes[-1])
+            waiting, reasons = self._nodes.lower(waiting)
             if waiting:
                 together, waiting, by_reference = taken_together(waiting, reasons, self._values)
                 taken = reaching(together, self._read_by(waiting))
@@ -162,7 +158,7 @@ class _Planner:
             nodes: Those that follow.
             unknown: The values.
         """
-        before = [node for lowered in self._native_nodes for node in lowered]
+        before = [node for partition in self._lowering.partitions for node in partition.nodes]
         nodes = (*pending_nodes(before, taken, nodes, self._values), *nodes)
         read = values_read(nodes, [output.name for output in self._model.outputs])
         unknown = {*unknown, *(name for name in self._containers if name not in self._values)}
@@ -203,8 +199,8 @@ class _Planner:
     def _export(self, values: Iterable[Elements]) -> None:
         """Let others read values of native graphs, by their names."""
         for value in values:
-            if isinstance(value, Tensor) and value.partition >= 0:
-                self._lowering.exports.setdefault(value.partition, {})[value.name] = value
+            if isinstance(value, Tensor):
+                self._lowering.export(value)
 
     def _add_foreign(
         self, taken: Sequence[Node], remaining: Sequence[Node], by_reference: bool, reasons: Mapping[str, str]
@@ -255,9 +251,6 @@ class _Planner:
         """Go on with a native graph of its own, behind the parts that have been added."""
         self._computed_outputs()  # in the same graph as what they follow from, not in this one
         self._lowering.begin_partition()
-        self._graphs.append(self._lowering.graph)
-        self._native_nodes.append([])
-        self._imports.append(self._lowering.imported)
 
     def _learn(self, foreign: ForeignNodes[Elements]) -> Sequence[str]:
         """Find the types and shapes of what foreign nodes write; return the values of which that fails."""
@@ -281,22 +274,22 @@ class _Planner:
         return NativePart(part.nodes, graph, part.inputs, tuple(tensor.name for tensor in part.exports), types)
 
     def _parts(self) -> Iterator[LoweredGraph | ForeignPart | ArrayPart]:
-        for index in range(len(self._graphs)):
-            if (native := self._lowered_graph(index)) is not None:
+        for partition, foreign in zip(self._lowering.partitions, (*self._foreign, ()), strict=False):
+            if (native := _lowered_graph(partition)) is not None:
                 yield native
-            if index < len(self._foreign):
-                yield from self._foreign[index]
+            yield from foreign
 
-    def _lowered_graph(self, index: int) -> LoweredGraph | None:
-        """Return a native graph of what leads to the values that others read; None if there are none."""
-        exports = tuple(self._lowering.exports.get(index, {}).values())
-        if not exports:
-            return None
-        graph = self._graphs[index]
-        for number, tensor in enumerate(exports):
-            graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
-        inputs = tuple(self._imports[index])
-        return LoweredGraph(tuple(self._native_nodes[index]), graph.reaching(graph.outputs)[0], inputs, exports)
+
+def _lowered_graph(partition: NativePartition) -> LoweredGraph | None:
+    """Return a native graph of what leads to the values that others read; None if there are none."""
+    exports = tuple(partition.exported.values())
+    if not exports:
+        return None
+    graph = partition.graph
+    for number, tensor in enumerate(exports):
+        graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
+    reaching, _ = graph.reaching(graph.outputs)
+    return LoweredGraph(tuple(partition.nodes), reaching, tuple(partition.imported), exports)
 
 
 def _is_shared(part: ForeignPart | ArrayPart) -> bool:

@@ -1,0 +1,107 @@
+"""Native graphs under construction, one for each partition of a model, and what they take of its values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.enums import TensorDataType
+from dmlcpu.graph.lengths import FreeDesc, derived, is_free
+from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.values import Array, ConstantElements, FreeArray, Tensor
+from dmlcpu.tensor import TensorDesc, data_type_of
+
+__all__ = ["NativePartition", "as_bytes", "check_tensor", "desc_of"]
+
+# Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
+_KERNEL_TYPES: Final = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "?")))
+# More than a process can address: strides and bytes are far from overflow.
+_MOST_ELEMENTS: Final = 1 << 48
+
+
+class NativePartition:
+    """A native graph under construction.
+
+    Attributes:
+        index: Its place among those of the model.
+        graph: The graph.
+        nodes: Those that have been lowered to it.
+        imported: The values from outside that it reads: by name, its number of each.
+        exported: The values of its own that other partitions or the caller read, by name.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.graph = NativeGraph()
+        self.nodes: list[Node] = []
+        self.imported: dict[str, int] = {}
+        self.exported: dict[str, Tensor] = {}
+        self._constants: dict[int, tuple[ConstantElements, int]] = {}
+
+    def number_of_import(self, tensor: Tensor) -> int:
+        """Return the number that a value from outside has in the graph."""
+        if tensor.name not in self.imported:
+            self.imported[tensor.name] = self.graph.add_input(tensor.name, desc_of(tensor.dtype, tensor.shape))
+        return self.imported[tensor.name]
+
+    def number_of_constant(self, constant: ConstantElements) -> int:
+        """Return the number that a constant has in the graph; of one that several nodes read there is one."""
+        if not self.has_constant(constant):  # kept, so that its id stays its
+            self._constants[id(constant)] = constant, self._added(constant)
+        return self._constants[id(constant)][1]
+
+    def has_constant(self, constant: ConstantElements) -> bool:
+        """Whether a constant is in the graph, told by the object."""
+        return id(constant) in self._constants
+
+    def _added(self, constant: ConstantElements) -> int:
+        if isinstance(constant, FreeArray):
+            is_bool = constant.dtype == np.bool_
+            return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
+        return self.graph.add_array(as_bytes(constant))
+
+
+def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:
+    """Return the desc of a packed tensor; one without axes has one of length 1.
+
+    Raises:
+        NotNative: As by ``check_tensor``.
+    """
+    if is_free(shape):
+        check_tensor(dtype, shape)
+        return FreeDesc(_data_type_of(np.dtype(dtype)), tuple(shape))
+    return _desc_of(np.dtype(dtype), tuple(shape))
+
+
+@lru_cache  # most tensors of a network are as another one is
+def _desc_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorDesc:
+    check_tensor(dtype, shape)
+    return TensorDesc(_data_type_of(dtype), shape or (1,))
+
+
+def check_tensor(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
+    """Refuse what no native graph has.
+
+    Raises:
+        NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
+            takes.
+    """
+    if len(shape) > 8 or 0 in shape or math.prod(shape) >= _MOST_ELEMENTS:
+        raise NotNative(f"a tensor of shape {tuple(shape)}")
+    if np.dtype(dtype) not in _KERNEL_TYPES:
+        raise NotNative(f"elements of type {np.dtype(dtype).name}")
+
+
+def _data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
+    return data_type_of(np.dtype(np.uint8) if dtype == np.bool_ else dtype)
+
+
+def as_bytes(array: Array) -> Array:
+    """Return the conditions of an array as native graphs have them; any other array as it is."""
+    return array.view(np.uint8) if array.dtype == np.bool_ else array
