@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import compared, low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
-from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 if TYPE_CHECKING:
@@ -172,19 +172,12 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     bounds = _bounds(node, inputs)
     if isinstance(value, Deferred) and value.dtype == np.float32 and bounds is not None and bounds[0] <= bounds[1]:
         return [Clamped(lowering, value, *bounds)]
-    tensor = _computed_float32(lowering, value)
+    tensor = computed_floats(lowering, value)
     if bounds is not None and node.operator == "Clip":
         return [_clip(lowering, tensor, np.float32(bounds[0]), np.float32(bounds[1]))]
     function, defaults = _FLOAT_FUNCTIONS[node.operator]
     parameters = {name: node.attributes.get(name, default) for name, default in defaults.items()}
     return [on_each_float(lowering, function, tensor, **parameters)]
-
-
-def _computed_float32(lowering: Lowering, value: Value) -> Tensor:
-    tensor = computed(lowering, value)
-    if tensor.dtype != np.float32:
-        raise NotNative(f"elements of type {tensor.dtype}")
-    return tensor
 
 
 def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -195,7 +188,7 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     value, slope = present(inputs[0]), constant(inputs[1], "the slope")
     if slope.size == 1 and isinstance(value, Table):
         return table_only(lowering, node, [value, Constant(slope.reshape(1))])
-    tensor = _computed_float32(lowering, value)
+    tensor = computed_floats(lowering, value)
     if slope.size == 1 and slope.ndim <= len(tensor.shape):
         return [on_each_float(lowering, FloatUnary.LEAKY_RELU, tensor, alpha=float(slope.reshape(())))]
     if np.all((slope > 0) & (slope <= 1)):
@@ -212,7 +205,7 @@ def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     value = present(inputs[0])
     if isinstance(value, Table):
         return table_only(lowering, node, inputs)
-    tensor = _computed_float32(lowering, value)
+    tensor = computed_floats(lowering, value)
     gate = on_each_float(lowering, FloatUnary.HARD_SIGMOID, tensor, alpha=1 / 6, beta=0.5)
     return [on_floats(lowering, FloatBinary.MULTIPLY, tensor, gate)]
 

@@ -17,7 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, broadcast, compared, on_integers
 from dmlcpu.onnx.rules.movement import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
-from dmlcpu.onnx.rules.operands import computed, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -65,7 +65,7 @@ def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     value = present(inputs[0])
     if isinstance(value, Table) and not np.isnan(value.floats).any():
         return [_nowhere(value.shape)]
-    tensor = _computed_floats(lowering, value)
+    tensor = computed_floats(lowering, value)
     return [compared(lowering, Logical.NOT_EQUALS, tensor, tensor)]
 
 
@@ -75,7 +75,7 @@ def is_infinite(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     ends = [end for name, end in _INFINITIES.items() if node.attributes.get(name, 1)]
     if not ends or (isinstance(value, Table) and not np.isinf(value.floats).any()):
         return [_nowhere(value.shape)]
-    tensor = _computed_floats(lowering, value)
+    tensor = computed_floats(lowering, value)
     found = [compared(lowering, Logical.EQUALS, tensor, Constant(np.array(end, np.float32))) for end in ends]
     return [found[0] if len(found) == 1 else compared(lowering, Logical.OR, *found)]
 
@@ -87,13 +87,6 @@ def _nowhere(shape: tuple[int, ...]) -> Constant:
     """Return a condition that no element meets."""
     nowhere = broadcast_to(np.array(False), shape)
     return nowhere if isinstance(nowhere, FreeArray) else Constant(nowhere.reshape(shape))
-
-
-def _computed_floats(lowering: Lowering, value: Value) -> Tensor:
-    tensor = computed(lowering, value)
-    if tensor.dtype != np.float32:
-        raise NotNative(f"elements of type {tensor.dtype}")
-    return tensor
 
 
 class Chosen(Deferred):

@@ -17,6 +17,8 @@ from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Parameters
 __all__ = [
     "aligned",
     "computed",
+    "computed_floats",
+    "computed_rows",
     "constant",
     "integers",
     "parameters_of",
@@ -106,3 +108,27 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
     number = lowering.number(elements)
     assert number is not None
     return lowering.tensor(number, elements.dtype, elements.shape)
+
+
+def computed_floats(lowering: Lowering, value: Value) -> Tensor:
+    """Return a value as a FLOAT32 tensor of the graph.
+
+    Raises:
+        NotNative: It has another type.
+    """
+    tensor = computed(lowering, value)
+    if tensor.dtype != np.float32:
+        raise NotNative(f"elements of type {tensor.dtype}")
+    return tensor
+
+
+def computed_rows(lowering: Lowering, value: Value) -> Tensor:
+    """Return a value as a FLOAT32 tensor of the graph, of one axis at least.
+
+    Raises:
+        NotNative: It has another type, or no axes.
+    """
+    tensor = computed_floats(lowering, value)
+    if not tensor.shape:
+        raise NotNative("a single element, which has no axes")
+    return tensor

@@ -17,7 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.rules.movement import moved, transposed
-from dmlcpu.onnx.rules.operands import computed, constant, integers, present
+from dmlcpu.onnx.rules.operands import computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
@@ -167,14 +167,7 @@ class Resized(Deferred):
 
     def floats(self) -> Tensor:
         """Interpolate the dequantized codes."""
-        return _interpolated(self._lowering, _computed(self._lowering, self._x), self.shape, self._taps)
-
-
-def _computed(lowering: Lowering, value: Value) -> Tensor:
-    tensor = computed(lowering, value)
-    if tensor.dtype != np.float32:
-        raise NotNative(f"an interpolation of elements of type {tensor.dtype}")
-    return tensor
+        return _interpolated(self._lowering, computed_floats(self._lowering, self._x), self.shape, self._taps)
 
 
 def _interpolated(lowering: Lowering, x: Tensor, shape: Sequence[int], taps: tuple[FreeTaps, FreeTaps]) -> Tensor:
@@ -257,7 +250,7 @@ def _resized_by_weights(lowering: Lowering, node: Node, value: Value, axes: Sequ
     shape = _shape(axes, spatial)
     for number in spatial:
         check_weights(axes[number])
-    x = as_image(lowering, _computed(lowering, value))
+    x = as_image(lowering, computed_floats(lowering, value))
     result = interpolated(lowering, x, shape, spatial, [_weighted(node, axes[number]) for number in spatial])
     return lowering.reshaped(result, shape if len(value.shape) == 4 else (*shape[:2], shape[3]))
 
@@ -287,7 +280,7 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
     if mode == b"linear":
         if isinstance(value, Table) and value.parameters is not None:
             return Resized(lowering, value, shape, taps)
-        return _interpolated(lowering, _computed(lowering, value), shape, taps)
+        return _interpolated(lowering, computed_floats(lowering, value), shape, taps)
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
         return _nearest(lowering, value, shape, taps)
 
