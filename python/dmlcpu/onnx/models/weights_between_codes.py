@@ -175,15 +175,16 @@ class _Graph:
             if len(readers) != 1:
                 return False
             [reader] = readers
+            is_output = node.outputs[0] in self._outputs
             if reader.operator == "QuantizeLinear":
-                return not is_moved or (node.outputs[0] not in self._outputs and self._has_one_scale(reader))
-            is_moving = _moves_codes(reader) and node.outputs[0] not in self._outputs
-            if reader.operator in _LEFT_OUT and node.outputs[0] not in self._outputs:
-                node = reader
-                continue
-            if reader.domain != "" or not (is_moving or (reader.operator in _BEFORE_CODES and not is_moved)):
+                return not is_moved or (not is_output and self._has_one_scale(reader))
+            moves = _moves_codes(reader)
+            if moves or reader.operator in _LEFT_OUT:
+                if is_output:
+                    return False
+            elif is_moved or reader.domain != "" or reader.operator not in _BEFORE_CODES:
                 return False
-            node, is_moved = reader, is_moved or is_moving
+            node, is_moved = reader, is_moved or moves
         return False
 
     def with_codes(self, found: Mapping[Node, Array]) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
