@@ -18,7 +18,7 @@ from bench import native
 from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
 from bench.peers import PEERS, Peer
-from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
+from bench.report import Column, Compared, plot_ratios, print_ratios, print_table, ratio_columns, write_json
 from bench.shapes import ConvolutionShape, available_shape_files, read_shapes
 from bench.timing import REPEATS, alternating_medians
 
@@ -176,19 +176,10 @@ def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
         Column("us", lambda row: f"{row.seconds * 1e6:.1f}"),
         Column("of limit", lambda row: "" if row.fraction_of_limit is None else f"{row.fraction_of_limit:.0%}"),
     ]
-    for name in versions:
-        columns.append(Column(f"over {name}", lambda row, name=name: _ratio_text(row.ratio(name))))  # type: ignore[misc]
+    columns += ratio_columns(versions)
     print_table(columns, rows)
     for layout in dict.fromkeys(row.layout for row in rows):
         of_layout = [row for row in rows if row.layout == layout]
         for name in versions:
-            ratios = [ratio for row in of_layout if (ratio := row.ratio(name)) is not None]
-            if ratios:
-                print(f"{layout} over {name}: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
-        best = [row.ratio_over_best for row in of_layout if row.ratio_over_best is not None]
-        if best:
-            print(f"{layout} over the best of them: geometric mean {geometric_mean(best):.2f}, least {min(best):.2f}")
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
+            print_ratios(f"{layout} over {name}", [row.ratio(name) for row in of_layout])
+        print_ratios(f"{layout} over the best of them", [row.ratio_over_best for row in of_layout])

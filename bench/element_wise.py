@@ -17,7 +17,7 @@ from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.convolution_case import PreparedCall
 from bench.element_wise_case import LAYOUTS, OPERATORS, SIZES, ElementWiseCase, Layout, Operator
 from bench.peers.element_wise import ELEMENT_WISE_PEERS, ElementWisePeer
-from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
+from bench.report import Column, Compared, plot_ratios, print_ratios, print_table, ratio_columns, write_json
 from bench.timing import REPEATS, alternating_medians
 
 __all__ = ["command"]
@@ -147,18 +147,10 @@ def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
         Column("time over copy", lambda row: f"{row.seconds / row.copy_seconds:.2f}"),
         Column("over contiguous", over_contiguous),
     ]
-    for name in versions:
-        columns.append(Column(f"over {name}", lambda row, name=name: _ratio_text(row.ratio(name))))  # type: ignore[misc]
+    columns += ratio_columns(versions)
     print_table(columns, rows)
     for size in dict.fromkeys(_size_text(row.elements) for row in rows):
-        best = [row.ratio_over_best for row in rows if _size_text(row.elements) == size]
-        ratios = [ratio for ratio in best if ratio is not None]
-        if ratios:
-            print(f"{size} over the best: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
+        print_ratios(f"{size} over the best", [row.ratio_over_best for row in rows if _size_text(row.elements) == size])
 
 
 def _size_text(elements: int) -> str:

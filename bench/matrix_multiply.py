@@ -17,7 +17,7 @@ from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.convolution_case import CODE_TYPES
 from bench.matrix_case import NETWORKS, MatrixCase, MatrixShape, Result
 from bench.peers.matrix_multiply import MATRIX_PEERS, peer_version
-from bench.report import Column, Compared, geometric_mean, print_table, write_json
+from bench.report import Column, Compared, print_ratios, print_table, ratio_columns, write_json
 from bench.timing import REPEATS, alternating_medians
 
 __all__ = ["command"]
@@ -136,18 +136,11 @@ def _print(rows: Sequence[Row], peers: Sequence[str]) -> None:
         Column("of limit", lambda row: _percent(row.fraction_of_limit)),
         Column("of reading b", lambda row: _percent(row.fraction_of_read)),
     ]
-    for name in peers:
-        columns.append(Column(f"over {name}", lambda row, name=name: _ratio_text(row.ratio(name))))  # type: ignore[misc]
+    columns += ratio_columns(peers)
     print_table(columns, rows)
     for name in peers:
-        ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
-        if ratios:
-            print(f"over {name}: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+        print_ratios(f"over {name}", [row.ratio(name) for row in rows])
 
 
 def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{fraction:.0%}"
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"

@@ -17,7 +17,7 @@ from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.model_case import Agreement, Placement, StepCost, agreement, placement, slowest_steps, start_seconds
 from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
 from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
-from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
+from bench.report import Column, Compared, plot_ratios, print_ratios, print_table, ratio_columns, ratio_text, write_json
 from bench.timing import REPEATS, Clock, alternating_medians, scaling
 
 __all__ = ["command"]
@@ -196,10 +196,8 @@ def _first_line(error: Exception) -> str:
 def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
     named = [Column("network", lambda row: row.network, left=True), Column("form", lambda row: row.form, left=True)]
     print("\ntimes as fast as others")
-    speed = [Column("ms", lambda row: f"{row.seconds * 1e3:.3g}")]
-    for name in versions:
-        speed.append(Column(name, lambda row, name=name: _ratio_text(row.ratio(name))))  # type: ignore[misc]
-    print_table([*named, *speed], rows)
+    speed = Column("ms", lambda row: f"{row.seconds * 1e3:.3g}")
+    print_table([*named, speed, *ratio_columns(versions, before="")], rows)
     print("\nresults beside onnxruntime's, and where nodes run")
     results = [
         Column("same answers", lambda row: f"{row.agreement.same_answers:.1%}"),
@@ -219,13 +217,11 @@ def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
         Column("constants", lambda row: f"{row.placement.constant_bytes / 1e6:.2f}"),
         Column("kept", lambda row: f"{row.placement.persistent_bytes / 1e6:.2f}"),
         Column("run", lambda row: f"{row.placement.temporary_bytes / 1e6:.2f}"),
-        Column("scaling", lambda row: _ratio_text(row.scaling)),
+        Column("scaling", lambda row: ratio_text(row.scaling)),
     ]
     print_table([*named, *costs], rows)
     for name in versions:
-        ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
-        if ratios:
-            print(f"over {name}: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+        print_ratios(f"over {name}", [row.ratio(name) for row in rows])
     for row in rows:
         for name, note in row.peer_notes.items():
             if note:
@@ -235,10 +231,6 @@ def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
         for step in row.slowest:
             cost = f"{step.seconds * 1e6:8.1f} us {step.fraction:4.0%}"
             print(f"{row.network} {row.form}: {cost} {step.operator} {step.node}")
-
-
-def _ratio_text(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Column", "Compared", "geometric_mean", "plot_ratios", "print_table", "write_json"]
+__all__ = [
+    "Column",
+    "Compared",
+    "plot_ratios",
+    "print_ratios",
+    "print_table",
+    "ratio_columns",
+    "ratio_text",
+    "write_json",
+]
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,28 @@ def print_table(columns: Sequence[Column], rows: Sequence[Any]) -> None:
     Console(width=200).print(table)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of positive numbers."""
+def ratio_columns(peers: Iterable[str], before: str = "over ") -> list[Column]:
+    """Return a column for each peer: how many times as fast dmlcpu is. Heads are the names, with a word before them."""
+    return [Column(f"{before}{peer}", partial(_shown_ratio, peer=peer)) for peer in peers]
+
+
+def _shown_ratio(row: Compared, peer: str) -> str:
+    return ratio_text(row.ratio(peer))
+
+
+def ratio_text(ratio: float | None) -> str:
+    """Return a ratio with two places behind the point; nothing where there is none."""
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def print_ratios(over: str, ratios: Iterable[float | None]) -> None:
+    """Print what the ratios over a peer come to, as far as there are any."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    if known:
+        print(f"{over}: geometric mean {_geometric_mean(known):.2f}, least {min(known):.2f}")
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 

@@ -21,7 +21,7 @@ from bench.choices import chosen_device, installed_versions
 from bench.model_zoo.quantizing import DYNAMIC, quantized
 from bench.model_zoo.text_decoder import HEAD, decoder
 from bench.peers.models import MODEL_PEERS, onnxruntime_session
-from bench.report import Column, Compared, print_table, write_json
+from bench.report import Column, Compared, print_table, ratio_columns, write_json
 
 __all__ = ["command"]
 
@@ -75,8 +75,7 @@ def command(
         Column("shapes", lambda row: row.shapes, left=True),
         Column("ms", lambda row: f"{row.seconds * 1e3:.3g}"),
     ]
-    columns += [Column(name, lambda row, name=name: f"{row.ratio(name):.2f}") for name in versions]  # type: ignore[misc]
-    print_table(columns, rows)
+    print_table([*columns, *ratio_columns(versions, before="")], rows)
     if json is not None:
         about = {"isa": device.isa, "threads": threads, "layers": layers, "width": width, "versions": versions}
         write_json(json, about, [asdict(row) for row in rows])
