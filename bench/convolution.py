@@ -16,7 +16,8 @@ import typer
 import dmlcpu
 from bench import native
 from bench.choices import Repeats, chosen, chosen_device, installed_versions
-from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
+from bench.convolution_case import ConvolutionCase
+from bench.operands import CODE_TYPES, Layout, PreparedCall
 from bench.peers import PEERS, Peer
 from bench.report import Column, Compared, plot_ratios, print_ratios, print_table, ratio_columns, write_json
 from bench.shapes import ConvolutionShape, available_shape_files, read_shapes

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dmlcpu
+from bench.operands import CODE_TYPES, Layout, PreparedCall, in_layout, random_codes
 from bench.shapes import ConvolutionShape
 from dmlcpu import Device, TensorDataType, TensorDesc, TensorFlags
 
-__all__ = ["CODE_TYPES", "ConvolutionCase", "Layout", "PreparedCall"]
-
-Layout = Literal["NCHW", "NHWC"]
-
-# Types of input and filter, by the name that an option gives them.
-CODE_TYPES = {
-    name: (np.dtype(np.uint8 if name[0] == "u" else np.int8), np.dtype(np.uint8 if name[2] == "u" else np.int8))
-    for name in ("u8s8", "s8s8", "u8u8", "s8u8")
-}
-
-
-@dataclass(frozen=True)
-class PreparedCall:
-    """A convolution ready to run: ``run()`` writes ``output``, which is seen as {N, C, H, W} whatever its memory."""
-
-    run: Callable[[], object]
-    output: NDArray[Any]
+__all__ = ["ConvolutionCase"]
 
 
 @dataclass(frozen=True)
@@ -61,19 +45,15 @@ class ConvolutionCase:
     @cached_property
     def input(self) -> NDArray[Any]:
         """Codes, {N, C, H, W}."""
-        return self._codes(self.input_type, (self.shape.batch, self.shape.channels, *self.shape.size), 0)
+        return random_codes(self.input_type, (self.shape.batch, self.shape.channels, *self.shape.size), (self.seed, 0))
 
     @cached_property
     def filter(self) -> NDArray[Any]:
         """Codes, {filters, C / groups, kernel height, kernel width}."""
         channels = self.shape.channels // self.shape.groups
-        codes = self._codes(self.filter_type, (self.shape.filters, channels, *self.shape.kernel), 1)
+        codes = random_codes(self.filter_type, (self.shape.filters, channels, *self.shape.kernel), (self.seed, 1))
         middle = self.filter_zero_point
         return codes if self.filter_bits == 8 else ((codes.astype(np.int16) - middle) // 2 + middle).astype(codes.dtype)
-
-    def _codes(self, dtype: np.dtype[Any], sizes: tuple[int, ...], stream: int) -> NDArray[Any]:
-        limits = np.iinfo(dtype)
-        return np.random.default_rng((self.seed, stream)).integers(limits.min, limits.max + 1, sizes).astype(dtype)
 
     input_scale = np.float32(0.02)
     output_scale = np.float32(0.05)
@@ -157,11 +137,3 @@ class ConvolutionCase:
             end_padding=self.shape.padding,
             group_count=self.shape.groups,
         )
-
-
-def in_layout(array: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Return a copy of an {N, C, H, W} array in the memory of a layout, seen as {N, C, H, W}."""
-    if layout == "NCHW":
-        return np.ascontiguousarray(array)
-    last: NDArray[Any] = np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    return last

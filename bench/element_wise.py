@@ -14,8 +14,8 @@ import typer
 import dmlcpu
 from bench import native
 from bench.choices import Repeats, chosen, chosen_device, installed_versions
-from bench.convolution_case import PreparedCall
 from bench.element_wise_case import LAYOUTS, OPERATORS, SIZES, ElementWiseCase, Layout, Operator
+from bench.operands import PreparedCall
 from bench.peers.element_wise import ELEMENT_WISE_PEERS, ElementWisePeer
 from bench.report import Column, Compared, plot_ratios, print_ratios, print_table, ratio_columns, write_json
 from bench.timing import REPEATS, alternating_medians

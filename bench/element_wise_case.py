@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dmlcpu
-from bench.convolution_case import PreparedCall, in_layout
+from bench.operands import PreparedCall, in_layout
 from dmlcpu import Device, TensorDesc
 
 __all__ = ["LAYOUTS", "OPERATORS", "SIZES", "ElementWiseCase", "Layout", "Operator"]

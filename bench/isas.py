@@ -19,10 +19,9 @@ __all__ = ["command"]
 
 @dataclass(frozen=True)
 class Case:
-    """One call of a function on fixed arrays; operations are multiplications and additions, or elements."""
+    """One call of a function on fixed arrays."""
 
     name: str
-    operations: int
     call: Callable[[Device], Any]
 
 
@@ -60,22 +59,18 @@ def _cases() -> list[Case]:
     cases = [
         Case(
             "quantize_linear 256 Ki",
-            elements,
             lambda device: dmlcpu.quantize_linear(floats, 0.02, 3, out=code_output, device=device),
         ),
         Case(
             "dequantize_linear 256 Ki",
-            elements,
             lambda device: dmlcpu.dequantize_linear(codes, 0.02, 3, out=float_output, device=device),
         ),
         Case(
             "dynamic_quantize_linear 256 Ki",
-            elements,
             lambda device: dmlcpu.dynamic_quantize_linear(floats, out=(code_output, None, None), device=device)[0],
         ),
         Case(
             "quantized_linear_add 256 Ki",
-            elements,
             lambda device: dmlcpu.quantized_linear_add(
                 codes, 0.02, 3, others, 0.03, 1, 0.04, 7, out=code_output, device=device
             ),
@@ -93,28 +88,23 @@ def _integer_products(generator: np.random.Generator) -> list[Case]:
     scales = generator.uniform(1e-4, 2e-4, 256).astype(np.float32)
     image = generator.integers(0, 256, (1, 64, 28, 28)).astype(np.uint8)
     filters = generator.integers(-128, 128, (64, 64, 3, 3)).astype(np.int8)
-    operations = 2 * a.size * b.shape[1]
     return [
         Case(
             "matrix_multiply_integer 128x512x256",
-            operations,
             lambda device: dmlcpu.matrix_multiply_integer(a, 128, b, None, device=device),
         ),
         Case(
             "quantized_linear_matrix_multiply",
-            operations,
             lambda device: dmlcpu.quantized_linear_matrix_multiply(
                 a, 0.1, 128, b, scales, None, 0.01, 9, device=device
             ),
         ),
         Case(
             "matrix_multiply_integer_to_float",
-            operations,
             lambda device: dmlcpu.matrix_multiply_integer_to_float(a, 0.1, 128, b, scales, None, device=device),
         ),
         Case(
             "convolution_integer 64x28x28 64x3x3",
-            2 * filters.size * 28 * 28,
             lambda device: dmlcpu.convolution_integer(
                 image, 128, filters, None, start_padding=1, end_padding=1, device=device
             ),
@@ -133,7 +123,6 @@ def _convolution(
     pad = kernel // 2
     return Case(
         f"convolution {channels}x{side}x{side} {outputs}x{kernel}x{kernel} {order}",
-        2 * filters.size * side * side,
         lambda device: dmlcpu.quantized_linear_convolution(
             image, 0.02, 128, filters, scales, None, None, 0.1, 120, start_padding=pad, end_padding=pad, device=device
         ),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dmlcpu
-from bench.convolution_case import CODE_TYPES, PreparedCall
+from bench.operands import CODE_TYPES, PreparedCall, random_codes
 from dmlcpu import Device, TensorDataType, TensorDesc, TensorFlags
 
 __all__ = ["NETWORKS", "MatrixCase", "MatrixShape", "Result"]
@@ -107,16 +107,12 @@ class MatrixCase:
     @cached_property
     def a(self) -> NDArray[Any]:
         """Codes, {.., M, K}."""
-        return self._codes(self.a_type, (*self.batch, self.shape.m, self.shape.k), 0)
+        return random_codes(self.a_type, (*self.batch, self.shape.m, self.shape.k), (self.seed, 0))
 
     @cached_property
     def b(self) -> NDArray[Any]:
         """Codes, {.., K, N}."""
-        return self._codes(self.b_type, (*self.batch, self.shape.k, self.shape.n), 1)
-
-    def _codes(self, dtype: np.dtype[Any], sizes: tuple[int, ...], stream: int) -> NDArray[Any]:
-        limits = np.iinfo(dtype)
-        return np.random.default_rng((self.seed, stream)).integers(limits.min, limits.max + 1, sizes).astype(dtype)
+        return random_codes(self.b_type, (*self.batch, self.shape.k, self.shape.n), (self.seed, 1))
 
     @property
     def a_zero_point(self) -> NDArray[Any]:

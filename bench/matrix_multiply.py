@@ -14,8 +14,8 @@ import typer
 import dmlcpu
 from bench import native
 from bench.choices import Repeats, chosen, chosen_device, installed_versions
-from bench.convolution_case import CODE_TYPES
 from bench.matrix_case import NETWORKS, MatrixCase, MatrixShape, Result
+from bench.operands import CODE_TYPES
 from bench.peers.matrix_multiply import MATRIX_PEERS, peer_version
 from bench.report import Column, Compared, print_ratios, print_table, ratio_columns, write_json
 from bench.timing import REPEATS, alternating_medians

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from bench.convolution_case import ConvolutionCase, Layout, PreparedCall
+from bench.convolution_case import ConvolutionCase
+from bench.operands import Layout, PreparedCall
 
 __all__ = ["PEERS", "Peer"]
 

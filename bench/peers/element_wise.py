@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bench.convolution_case import PreparedCall
 from bench.element_wise_case import ElementWiseCase, Layout, Operator
+from bench.operands import PreparedCall
 
 __all__ = ["ELEMENT_WISE_PEERS", "ElementWisePeer"]
 

@@ -7,8 +7,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from bench.convolution_case import PreparedCall
 from bench.matrix_case import MatrixCase
+from bench.operands import PreparedCall
 
 __all__ = ["MATRIX_PEERS", "peer_version"]
 

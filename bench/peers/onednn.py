@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from bench import native
-from bench.convolution_case import ConvolutionCase, PreparedCall, in_layout
+from bench.convolution_case import ConvolutionCase
+from bench.operands import PreparedCall, in_layout
 
 __all__ = ["prepare", "version"]
 

@@ -10,8 +10,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from bench.convolution_case import PreparedCall
 from bench.element_wise_case import ElementWiseCase
+from bench.operands import PreparedCall
 
 __all__ = ["prepare"]
 

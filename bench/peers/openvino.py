@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import openvino
 
-from bench.convolution_case import ConvolutionCase, PreparedCall
+from bench.convolution_case import ConvolutionCase
+from bench.operands import PreparedCall
 from bench.peers.onnx_model import INPUT, OUTPUT, qdq_model
 
 __all__ = ["prepare", "version"]

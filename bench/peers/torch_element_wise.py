@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from bench.convolution_case import PreparedCall
 from bench.element_wise_case import ElementWiseCase
+from bench.operands import PreparedCall
 
 __all__ = ["prepare"]
 
