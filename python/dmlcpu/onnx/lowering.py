@@ -76,10 +76,6 @@ class Lowering:
         self._shared: dict[tuple[Any, ...], Any] = {}
         self._made = 0
 
-    def is_read_once(self, name: str) -> bool:
-        """Whether the node that is being lowered is alone in reading a value of the model."""
-        return self.uses.is_one(name)
-
     def begin_partition(self) -> None:
         """Go on with an empty graph."""
         self.partition = NativePartition(len(self.partitions))

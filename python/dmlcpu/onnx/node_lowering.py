@@ -196,7 +196,7 @@ class NodeLowering:
         """Return what a node and an input of it are together, where the input knows."""
         for name, value in zip(node.inputs, inputs, strict=True):
             if isinstance(value, Deferred):
-                alone = self.lowering.is_read_once(name)
+                alone = self._uses.is_read_once(name)
                 followed = value.followed_by(node, inputs, alone)
                 if followed is not None:
                     return followed

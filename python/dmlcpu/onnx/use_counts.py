@@ -31,14 +31,14 @@ class UseCounts:
         """Forget an If, for which the nodes of a branch stand."""
         self._all.subtract(node.reads)
 
-    def is_one(self, name: str) -> bool:
-        """Return whether a value is read once, not counting who asks for its type alone."""
+    def is_read_once(self, name: str) -> bool:
+        """Return whether one node alone reads a value, or the caller; who asks for its type alone does not count."""
         return self._all[name] - self._telling_types[name] == 1
 
-    def dequantize(self, name: str) -> bool:
+    def is_only_dequantized(self, name: str) -> bool:
         """Return whether a value is read by nodes that dequantize it alone."""
         return 0 < self._dequantizing[name] == self._all[name]
 
     def is_for_the_caller(self, name: str) -> bool:
         """Return whether the caller alone reads a value."""
-        return name in self._outputs and self.is_one(name)
+        return name in self._outputs and self.is_read_once(name)

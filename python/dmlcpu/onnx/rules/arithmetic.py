@@ -194,7 +194,7 @@ def plus(lowering: Lowering, node: Node, named: tuple[str, Value], other: Value)
     name, value = named
     add = replace(node, domain="", operator="Add", attributes={})
     if isinstance(value, Deferred):
-        followed = value.followed_by(add, [value, other], lowering.is_read_once(name))
+        followed = value.followed_by(add, [value, other], lowering.uses.is_read_once(name))
         if followed is not None:
             return followed
     [result] = binary(lowering, add, [value, other])

@@ -283,7 +283,7 @@ def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value 
     shape = shape.after(past)
     own = None if bias is None else vector(bias, sum(sizes), "the bias")
     total = _addend(lowering, node, mask, addend, shape)
-    is_read_once = lowering.is_read_once(node.inputs[0])
+    is_read_once = lowering.uses.is_read_once(node.inputs[0])
     if own is not None:
         columns = np.split(own, np.cumsum(sizes)[:-1])
         named = zip(node.inputs, parts, columns, strict=False)

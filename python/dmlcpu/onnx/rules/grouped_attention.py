@@ -98,7 +98,7 @@ def _parts(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> li
             raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
     if any(element_type(part) != FLOAT32 for part in parts):
         raise NotNative(f"elements of type {element_type(parts[0])}")
-    alone = lowering.is_read_once(node.inputs[0])
+    alone = lowering.uses.is_read_once(node.inputs[0])
     parts[0] = scaled_queries(lowering, parts[0], attention_scale(node, size), alone)
     return parts
 

@@ -249,7 +249,7 @@ def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters
         return False
     is_function_of_signed = isinstance(value, Table) and value.codes.dtype == np.int8
     is_signed = is_function_of_signed or lowering.has_codes(value, parameters)
-    return not is_signed and lowering.uses.dequantize(node.outputs[0])
+    return not is_signed and lowering.uses.is_only_dequantized(node.outputs[0])
 
 
 def _constant_nibbles(
