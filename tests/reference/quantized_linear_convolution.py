@@ -28,8 +28,10 @@ def convolution_sums(
 ) -> NDArray[np.int64]:
     """sum (x - xz)(w - wz), exact, {N, OC, ...}. The padding is of x - xz, so it adds nothing."""
     spatial_axes = input.ndim - 2
-    images = input.astype(np.int64) - one_element(input_zero_point)
-    filters = filter.astype(np.int64) - per_channel(filter_zero_point, filter.ndim, 0)
+    # One tap's products fit int32, which numpy sums in a quarter of the time of int64; taps are added up in int64.
+    assert filter.shape[1] * 255 * 255 < 2**31
+    images = input.astype(np.int32) - np.int32(one_element(input_zero_point))
+    filters = filter.astype(np.int32) - per_channel(filter_zero_point, filter.ndim, 0).astype(np.int32)
     padding = [(0, 0), (0, 0), *zip(start_padding[:spatial_axes], end_padding[:spatial_axes], strict=True)]
     images = np.pad(images, padding)
     output_sizes = [
@@ -47,9 +49,9 @@ def convolution_sums(
                 slice(begin, begin + (size - 1) * stride + 1, stride)
                 for begin, size, stride in zip(begins, output_sizes, strides, strict=False)
             )
-            taken: tuple[Any, ...] = (slice(None), ins, *window)
-            weights: tuple[Any, ...] = (outs, slice(None), *tap)
-            sums[:, outs] += np.einsum("nc...,oc->no...", images[taken], filters[weights])
+            taken = images[(slice(None), ins, *window)].reshape(images.shape[0], channels_in, -1)
+            weights = filters[(outs, slice(None), *tap)]
+            sums[:, outs] += np.einsum("ncp,oc->nop", taken, weights).reshape(-1, channels_out, *output_sizes)
     return sums
 
 
