@@ -226,7 +226,7 @@ def test_a_model_whose_lengths_are_all_given_is_planned_at_once() -> None:
         options.add_free_dimension_override_by_name(name, 2)
     builder = Builder()
     builder.output(builder.node("Relu", [builder.input("float32", ("batch", "length"))]), "float32")
-    assert len(dmlcpu.InferenceSession(builder.build(), options)._plans) == 1
+    assert len(dmlcpu.InferenceSession(builder.build(), options)._plans.cache) == 1
 
 
 def test_lengths_that_are_none() -> None:

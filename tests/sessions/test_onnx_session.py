@@ -59,10 +59,10 @@ def test_free_batch_and_image_sizes(random_numbers: np.random.Generator) -> None
         x = random_numbers.normal(size=shape).astype(np.float32)
         [ours], [theirs] = session.run(None, {"x": x}), results_of_onnxruntime(model, {"x": x})
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=0.0501)
-    assert len(session._plans) == 3
+    assert len(session._plans.cache) == 3
     for size in range(1, 30):
         session.run(None, {"x": np.zeros((1, 3, size, 1), np.float32)})
-    assert len(session._plans) == 3 + 29
+    assert len(session._plans.cache) == 3 + 29
     with pytest.raises(dmlcpu.BindingError, match="expected float32 of shape"):
         session.run(None, {"x": np.zeros((1, 4, 5, 5), np.float32)})
 

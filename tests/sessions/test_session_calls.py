@@ -374,9 +374,9 @@ def test_the_plans_used_last_are_kept(random_numbers: np.random.Generator) -> No
     feeds = [codes(random_numbers, "uint8", (length, 3)) for length in range(1, 514)]
     for feed in feeds[:512]:
         session.run(None, {"x": feed})
-    kept = dict(session._plans)
+    kept = dict(session._plans.cache)
     session.run(None, {"x": feeds[0]})
     session.run(None, {"x": feeds[512]})
-    assert [key for key in kept if key not in session._plans] == [list(kept)[1]]
+    assert [key for key in kept if key not in session._plans.cache] == [list(kept)[1]]
     session.run(None, {"x": feeds[0]})
-    assert session._plans[next(iter(kept))] is next(iter(kept.values()))
+    assert session._plans.cache[next(iter(kept))] is next(iter(kept.values()))

@@ -101,7 +101,7 @@ def test_what_is_kept_of_a_model(tmp_path: Path, shape: tuple[int | str, ...]) -
         tracemalloc.stop()
     fixed = "H" not in shape
     assert kept < weights * (0.1 if fixed else 1.2)
-    assert session._variants.is_released == fixed
+    assert session._plans.variants.is_released == fixed
     assert session.get_inputs()[0].shape == list(shape)
     assert session.get_modelmeta().graph_name == "model"
     if fixed:

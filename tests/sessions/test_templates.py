@@ -139,7 +139,7 @@ def test_a_session_gives_the_results_of_a_new_one(random_numbers: np.random.Gene
         [ours] = session.run(None, {"x": x})
         [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
         np.testing.assert_array_equal(ours, expected)
-    assert sorted(template.uses for template in session._variants.whole.templates._templates) == [3, 8]
+    assert sorted(template.uses for template in session._plans.variants.whole.templates._templates) == [3, 8]
 
 
 def shape_arithmetic() -> bytes:
@@ -223,7 +223,7 @@ def test_unusual_shapes_do_not_end_it() -> None:
     session = dmlcpu.InferenceSession(builder.build())
     for count in (1, 0, 0, *range(2, 30)):
         assert session.run(None, {"x": np.zeros((count, 3), np.float32)})[0].shape == (count, 3)
-    templates = session._variants.whole.templates._templates
+    templates = session._plans.variants.whole.templates._templates
     assert len(templates) <= 2
     assert max(template.uses for template in templates) > 10
 

@@ -99,13 +99,13 @@ def test_small_layers_of_shapes_that_are_others_each_time(
     for count in range(3, 11):
         check(session, form, rows(count))
     assert "Gather" in nodes_of(session, "dmlcpu")
-    known = len(session._plans)
+    known = len(session._plans.cache)
     for count in (11, 12, 13):
         check(session, form, rows(count))
         assert nodes_of(session, "dmlcpu").isdisjoint({"MatMul", "MatMulInteger"})
     names = nodes_of(session, "onnxruntime")
     assert names >= ({"MatMul", "DequantizeLinear"} if form == "QDQ" else {"MatMulInteger", "Mul"})
-    assert len(session._plans) == known + 1
+    assert len(session._plans.cache) == known + 1
     check(session, form, rows(0))
     assert "Gather" in nodes_of(session, "dmlcpu")
 
@@ -123,7 +123,7 @@ def test_shapes_that_come_again() -> None:
     session = dmlcpu.InferenceSession(finder("QDQ"))
     for count in (3, 4, 5, 6, 7) * 4:
         check(session, "QDQ", rows(count))
-    assert len(session._plans) == 1 + 5
+    assert len(session._plans.cache) == 1 + 5
 
 
 def test_free_lengths_before_unknown_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +183,9 @@ def test_constants_of_free_lengths_after_unknown_shapes(monkeypatch: pytest.Monk
     forbid_planning_anew(monkeypatch)
     for length, count in ((12, 4), (20, 5), (50, 2), (9, 9)):
         check_scattered(session, length, count)
-    known = len(session._plans)
+    known = len(session._plans.cache)
     check_scattered(session, 9, 9, mask_length=31)
-    assert len(session._plans) == known + 1  # what follows knows nothing of the mask
+    assert len(session._plans.cache) == known + 1  # what follows knows nothing of the mask
 
 
 def test_constants_of_free_lengths_on_onnxruntime() -> None:

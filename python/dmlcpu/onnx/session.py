@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.descriptions import ModelMetadata, NodeArg, Partition
-from dmlcpu.device import Device, print_plan
+from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
@@ -23,7 +23,7 @@ from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_in
 from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
 from dmlcpu.onnx.models.metadata import metadata_of, node_arg
-from dmlcpu.onnx.models.model import is_fixed, load_model
+from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -31,16 +31,13 @@ from dmlcpu.onnx.options import (
     dimension_overrides,
     get_available_providers,
 )
-from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
+from dmlcpu.onnx.planning.execution import ExecutablePlan
 from dmlcpu.onnx.planning.packed_runs import PackedRun
 from dmlcpu.onnx.planning.partitions import partition_of
-from dmlcpu.onnx.planning.plan_cache import PlanCache
-from dmlcpu.onnx.planning.planned_model import PlannedModel
-from dmlcpu.onnx.planning.plans import PlanKey
-from dmlcpu.onnx.planning.variants import Variants
+from dmlcpu.onnx.planning.session_plans import SessionPlans
 from dmlcpu.onnx.refusals import RefusedRunError
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
-from dmlcpu.onnx.values import Array, ArrayType
+from dmlcpu.onnx.values import Array
 
 __all__ = ["InferenceSession"]
 
@@ -108,23 +105,25 @@ class InferenceSession:
         self._declared = {value.name: value.shape for value in model.inputs}
         self._names = [output.name for output in model.outputs]
         self._constant_names = frozenset(model.constants)
-        self._variants = Variants(model, self._device)
-        self._plans = PlanCache()
+        self._plans = SessionPlans(model, self._device)
         self._last: Sequence[ExecutablePlan] = ()  # the plans that ran last
         self._latest: PackedRun | None = None  # the fast path through the plan that ran last, if it has one
-        self._begin_process()
+        self._make_lock()
         _sessions.add(self)
-        self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not self.deciding_inputs
-        if self._fixed:
+        if self._plans.has_fixed_inputs:
             plan = self._plan_without_run({}, {})
             if plan.rest is None and not plan.plan.told:
-                self._variants.release()  # the one plan is right whatever other runtimes make
+                self._plans.variants.release()  # the one plan is right whatever other runtimes make
 
-    def _begin_process(self) -> None:
-        """Take locks and threads of this process's own."""
+    def _make_lock(self) -> None:
+        """Take a lock, and threads that are begun under it, of this process's own."""
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
-        self._shared = _core.new_session_memory()
+
+    def _begin_process(self) -> None:
+        """Renew, in a child of fork(), what was other threads': they do not exist there, and leave locks taken."""
+        self._make_lock()
+        self._plans.begin_process()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the absolute path (or the bytes), the options, and what a derived class has set."""
@@ -176,7 +175,7 @@ class InferenceSession:
 
         A model has plans of its own for each combination of their values, the first eight.
         """
-        return self._variants.deciding
+        return self._plans.variants.deciding
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -268,9 +267,9 @@ class InferenceSession:
         deciding = self.deciding_inputs
         check_names("values", values, deciding)
         given = {value.name: given_value(value, values) for value in self._inputs if value.name in deciding}
-        model, complete = self._model(given, runs=False), complete_shapes(self._declared, shapes)
+        model, complete = self._plans.model(given, runs=False), complete_shapes(self._declared, shapes)
         arrays = {value.name: (value.dtype, complete[value.name]) for value in model.inputs}
-        return self._find_or_make_plan(model, arrays)
+        return self._plans.find_or_make(model, arrays)
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any] | None = None) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -304,16 +303,8 @@ class InferenceSession:
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
     ) -> tuple[Sequence[ExecutablePlan], Mapping[str, Array]]:
         """Run the model; return the plans that ran, each on the rest of the one before, and what the last one made."""
-        model = self._model(feeds)
         try:
-            types = {value.name: (value.dtype, feeds[value.name].shape) for value in model.inputs}
-            plan, values = self._run_plan(model, types, feeds, profile)
-            plans = [plan]
-            while plan.rest is not None:
-                given = plan.feeds_of_rest(values)
-                types = {name: type_of(array) for name, array in given.items()}
-                plan, values = self._run_plan(plan.rest, types, given, profile)
-                plans.append(plan)
+            plans, values = self._plans.run(feeds, profile)
         except (RefusedRunError, InvalidModelError) as error:  # native graphs tell themselves what does not fit
             reason = unfit_lengths(self._declared, {name: feed.shape for name, feed in feeds.items()})
             if reason is None and isinstance(error, InvalidModelError):
@@ -323,61 +314,13 @@ class InferenceSession:
         self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans, values
 
-    def _run_plan(
-        self,
-        model: PlannedModel,
-        arrays: Mapping[str, ArrayType],
-        feeds: Mapping[str, Array],
-        profile: list[PartTime] | None,
-    ) -> tuple[ExecutablePlan, dict[str, Array]]:
-        """Run the plan of inputs of these types and shapes; another one, where what it was told has misled it."""
-        begun = len(profile or ())
-        while True:
-            plan = self._find_or_make_plan(model, arrays)
-            try:
-                return plan, self._plans.used(plan).run(feeds, profile)
-            except MisjudgedShapesError as error:
-                with self._lock:
-                    model.correct(error.names)
-                    key = model.key_of(arrays)
-                    if self._plans.find(key) is plan:  # no other thread has planned anew
-                        self._plans.forget(key)
-                if profile is not None:
-                    del profile[begun:]
-
-    def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel:
-        """Return the model where inputs that decide are as they are fed."""
-        variants = self._variants
-        if not variants.deciding:
-            return variants.whole
-        with self._lock:
-            return variants.of(feeds, runs)
-
-    def _find_or_make_plan(self, model: PlannedModel, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
-        """Return the plan of inputs of these types and shapes, made at their first time; takes no lock to find it."""
-        key = model.key_of(arrays)
-        return self._plans.find(key) or self._make_plan(key, model, arrays)
-
-    def _make_plan(self, key: PlanKey, model: PlannedModel, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
-        """Make a plan and keep it; a caller that waits for the lock meanwhile is given the same one."""
-        with self._lock:
-            if key not in self._plans:
-                assert not self._variants.is_released  # without free shapes there is one key
-                # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
-                shared = None if self._fixed and not self._plans else self._shared
-                plan = model.plan(arrays, shared)
-                for graph in plan.graphs:
-                    print_plan(graph)
-                self._plans.keep(key, ExecutablePlan(plan, model.rest_of(plan), arrays, self._device))
-            return self._plans[key]
-
     @in_default_float_environment
     def _checked_feeds(self, input_feed: Mapping[str, Any], copy: bool = False) -> dict[str, Array]:
         return checked_feeds(self._inputs, self._constant_names, self._read_constants, input_feed, copy)
 
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
-        variants = self._variants
+        variants = self._plans.variants
         model = load_model(self._location, to_run=True) if variants.is_released else variants.whole.model
         return model.constants
 
@@ -386,7 +329,6 @@ _sessions: WeakSet[InferenceSession] = WeakSet()
 
 
 def _renew_after_fork() -> None:
-    """Renew, in a child of fork(), what was other threads': they do not exist there, and leave locks taken."""
     for session in _sessions:
         session._begin_process()
 

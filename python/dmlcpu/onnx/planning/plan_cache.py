@@ -21,8 +21,8 @@ _MAX_BYTES: Final = 1 << 27
 class PlanCache(Mapping[PlanKey, ExecutablePlan]):
     """Plans by what they are for.
 
-    Runs of several threads look plans up and use them at any time; who adds plans holds the session's lock. So a use is
-    no more than a number of the plan's own, and the plan used longest ago is looked for when one is added.
+    Runs of several threads look plans up and use them at any time; who adds plans holds a lock. So a use is no more
+    than a number of the plan's own, and the plan used longest ago is looked for when one is added.
     """
 
     def __init__(self) -> None:
