@@ -1,7 +1,8 @@
 """DirectML's quantized operators on any CPU: the same descs, the same rules, the same bits.
 
-Objects, as in DirectML: a ``Device`` checks and compiles the desc of an operator; the compiled operator is given its
-constants once and dispatched into arrays of the caller. Functions: one call an operator, on numpy arrays.
+Models: an ``InferenceSession`` runs a quantized ONNX file. Objects, as in DirectML: a ``Device`` checks and compiles
+the desc of an operator, or of a graph of them; what is compiled is given its constants once and dispatched into arrays
+of the caller. Functions: one call an operator, on numpy arrays, or on expressions of a ``GraphBuilder``.
 """
 
 from __future__ import annotations
