@@ -5,10 +5,8 @@ from __future__ import annotations
 import array
 import gc
 import math
-import os
 import sys
 import weakref
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,10 +33,10 @@ from conftest import SEED
 from dmlcpu import _core
 from dmlcpu.tensor import span_in_elements
 from operator_samples import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
+from process_memory import measures_memory, resident_bytes
 from strided_tensor import FILL_BYTE
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
-IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")
 
 
 class Subclass(np.ndarray[Any, Any]):
@@ -311,11 +309,7 @@ def test_compiled_operators_are_freed_with_their_last_reference() -> None:
         assert gone() is None, desc.operator_type.name
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists() or IS_SANITIZED, reason="memory is measured on plain Linux")
+@measures_memory
 def test_memory_does_not_grow() -> None:
     """Each of the calls would leave 64 KiB or more behind, had it kept an array, an output or a plan."""
     device = dmlcpu.Device(num_threads=2)

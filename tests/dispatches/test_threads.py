@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +15,9 @@ import dmlcpu
 from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
 from conftest import SEED
 from operator_samples import CONVOLUTION, LARGE_DESCS, VALID_DESCS, changed, tensor
+from process_memory import IS_SANITIZED, measures_memory, resident_bytes
 
 each_large_desc = pytest.mark.parametrize("desc", LARGE_DESCS.values(), ids=lambda desc: desc.operator_type.name)
-IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")
-linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="threads are counted on Linux")
 
 
 def inputs_of(desc: dmlcpu.OperatorDesc, seed: int = SEED) -> Arrays:
@@ -153,17 +150,13 @@ def test_callers_of_functions() -> None:
     run_threads(6, work)
 
 
-@linux_only
-@pytest.mark.skipif(IS_SANITIZED, reason="the sanitizer keeps freed memory for a while")
+@measures_memory
 def test_threads_that_end_leave_no_memory_behind() -> None:
     desc = LARGE_DESCS[dmlcpu.OperatorType.QUANTIZED_LINEAR_CONVOLUTION]
     operator = compiled(dmlcpu.Device(num_threads=1), desc)
     dispatches, most_left = 300, 16 << 20
     assert dispatches * operator.binding_properties.temporary_resource_size > 1.5 * most_left
     inputs = inputs_of(desc)
-
-    def resident_bytes() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def dispatch(_: int) -> None:
         operator.dispatch(**inputs)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import difference, expected_storage, inside
-from fills import Fill, input_fills
+from fills import Fill, few_numbers, input_fills
 from graph_cases import assert_native_matches_reference, random_tensor, strides_of
 from laid_out import packed
 from native_operator import run_native
@@ -45,11 +45,6 @@ BINARY: Mapping[int, Callable[..., Any]] = {
     6: np.fmod,
     7: np.mod,
 }
-
-
-def few_numbers(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> Any:
-    """So few that two are often equal."""
-    return rng.integers(0, 3, count).astype(dtype)
 
 
 def fills(data_type: str) -> tuple[Fill, ...]:

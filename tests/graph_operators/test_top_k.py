@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import difference, expected_storage
-from fills import INPUT_FLOATS, any_integers, input_fills
+from fills import INPUT_FLOATS, any_integers, few_numbers, input_fills
 from laid_out import packed
 from native_operator import run_native
 from strategies import input_tensors, output_tensors, tensor_sizes
@@ -50,11 +50,6 @@ def assert_top(
         for name, values in zip(OUTPUTS, expected, strict=True):
             found = difference(results[name], expected_storage(tensors[name], values))
             assert found is None, f"{label}, {name}: {found}"
-
-
-def few_numbers(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> Any:
-    """So few that two are often equal."""
-    return rng.integers(0, 3, count).astype(dtype)
 
 
 @given(st.sampled_from(DATA_TYPES), st.integers(0, 1), st.data())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +16,7 @@ from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import FreeDesc, derived
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.graph.record import Record
+from process_memory import measures_memory, resident_bytes
 from sample_graphs import Devices, Rng
 
 FLOAT32 = TensorDataType.FLOAT32
@@ -360,12 +360,7 @@ def test_threads_that_initialize_a_graph() -> None:
             np.testing.assert_array_equal(result(graph), TIMES[PLUS[X]])
 
 
-def resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@measures_memory
 def test_memory_that_is_much_too_large_is_freed() -> None:
     """That of one large graph, when small ones have run for a while; the large one takes it anew."""
     large_size, small_size = 100 << 20, 1000

@@ -43,13 +43,13 @@ def test_plans_of_a_session_share_what_they_pack(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(network((1, 3, "H", "W")).build())
     script = """
-import gc, sys
+import gc, os, sys
 import numpy as np
 import dmlcpu
 
 def resident():
     gc.collect()
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 def run(length):
     return session.run(None, {"x": np.full((1, 3, length, length), 9, np.uint8)})

@@ -18,6 +18,7 @@ __all__ = [
     "Fill",
     "any_integers",
     "extreme_integers",
+    "few_numbers",
     "highest_integers",
     "input_fills",
     "lowest_integers",
@@ -43,6 +44,11 @@ def extreme_integers(rng: np.random.Generator, dtype: np.dtype[Any], count: int)
     middle = (limits.max + limits.min + 1) // 2
     values = [limits.min, limits.min + 1, middle - 1, middle, middle + 1, limits.max - 1, limits.max]
     return rng.choice(np.array(values, dtype), count)
+
+
+def few_numbers(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """0, 1 and 2, of any type: so few that two are often equal."""
+    return rng.integers(0, 3, count).astype(dtype)
 
 
 def highest_integers(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
