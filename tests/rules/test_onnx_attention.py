@@ -13,16 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, floats
 
 Array = NDArray[Any]
 
 BATCH, TOKENS, STATES, HEADS = 3, 5, 12, 3
 FORMS = ("Attention", "QAttention", "MultiHeadAttention")
-
-
-def floats(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.normal(0, 1, shape).astype(np.float32)
 
 
 def masks(batch: int, tokens: int) -> dict[str, Array | None]:
@@ -48,13 +44,13 @@ class Node:
     def __init__(self, rng: np.random.Generator, form: str, batch: int, tokens: int, states: int, heads: int) -> None:
         self.builder, self.form, self.heads = Builder(), form, heads
         self.feeds: dict[str, Array] = {}
-        bias = floats(rng, 3 * states)
+        bias = floats(rng, (3 * states,))
         if form == "MultiHeadAttention":
-            parts = [self.fed(name, floats(rng, batch, tokens, states)) for name in ("q", "k", "v")]
+            parts = [self.fed(name, floats(rng, (batch, tokens, states))) for name in ("q", "k", "v")]
             self.inputs: list[Any] = [*parts, bias]
             self.places = {"mask": 4, "bias": 5}
         elif form == "Attention":
-            self.inputs = [self.fed("x", floats(rng, batch, tokens, states)), floats(rng, states, 3 * states), bias]
+            self.inputs = [self.fed("x", floats(rng, (batch, tokens, states))), floats(rng, (states, 3 * states)), bias]
             self.places = {"mask": 3, "bias": 5}
         else:
             weights, scale = codes(rng, "int8", (states, 3 * states)), self.fed("scale", np.float32(0.02))
@@ -132,13 +128,13 @@ def test_biases_of_scores(
 ) -> None:
     case = node(random_numbers, form)
     case.masked(masks(BATCH, TOKENS)["keys"] if is_masked else None)
-    case.give(case.places["bias"], case.fed("bias", floats(random_numbers, *shape, TOKENS, TOKENS)))
+    case.give(case.places["bias"], case.fed("bias", floats(random_numbers, (*shape, TOKENS, TOKENS))))
     case.check(mask_filter_value=-8.0)
 
 
 def test_values_of_another_size(random_numbers: np.random.Generator) -> None:
     case = node(random_numbers, "Attention")
-    case.inputs[1:3] = floats(random_numbers, STATES, 30), floats(random_numbers, 30)
+    case.inputs[1:3] = floats(random_numbers, (STATES, 30)), floats(random_numbers, (30,))
     case.check(qkv_hidden_sizes=[12, 12, 6])
 
 
@@ -149,7 +145,7 @@ def test_queries_to_others(random_numbers: np.random.Generator, unidirectional: 
     case = node(random_numbers, "MultiHeadAttention")
     case.builder, case.feeds = Builder(), {}
     shapes = {"q": (BATCH, queries, 12), "k": (BATCH, 7, 12), "v": (BATCH, 7, 6)}
-    case.inputs = [case.fed(name, floats(random_numbers, *shape)) for name, shape in shapes.items()]
+    case.inputs = [case.fed(name, floats(random_numbers, shape)) for name, shape in shapes.items()]
     case.masked(np.array([7, 3, 1]))
     case.check(unidirectional=unidirectional, native=not unidirectional or queries == 1)
 
@@ -190,7 +186,7 @@ def test_quantized_by_scales(random_numbers: np.random.Generator) -> None:
     builder = Builder()
     x = builder.dequantized(builder.input("uint8", (BATCH, TOKENS, STATES)), 0.02, np.uint8(120))
     weights = builder.dequantized(codes(random_numbers, "int8", (STATES, 3 * STATES)), 0.003, np.int8(0))
-    inputs = [x, weights, floats(random_numbers, 3 * STATES)]
+    inputs = [x, weights, floats(random_numbers, (3 * STATES,))]
     builder.output(builder.node("com.microsoft.Attention", inputs, num_heads=HEADS), "float32")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (BATCH, TOKENS, STATES))})
 
@@ -202,14 +198,14 @@ REFUSED = ("a buffer", "a past of another size", "3 times the batch", "computed 
 def test_others_run_elsewhere(random_numbers: np.random.Generator, what: str) -> None:
     case = node(random_numbers, "MultiHeadAttention" if what == "packed" else "Attention")
     if what == "a past of another size":  # which onnxruntime does not take either
-        case.give(4, case.fed("past", floats(random_numbers, 2, BATCH, HEADS + 1, 2, STATES // HEADS)))
+        case.give(4, case.fed("past", floats(random_numbers, (2, BATCH, HEADS + 1, 2, STATES // HEADS))))
         case.builder.node("com.microsoft.Attention", case.inputs, num_heads=HEADS, count=2)
         case.builder.output("value0_0", "float32")
         with pytest.raises(dmlcpu.DmlError):
             dmlcpu.InferenceSession(case.builder.build()).run(None, case.feeds)
         return
     if what == "a buffer":
-        case.give(4, case.fed("past", floats(random_numbers, 2, BATCH, HEADS, 9, STATES // HEADS)))
+        case.give(4, case.fed("past", floats(random_numbers, (2, BATCH, HEADS, 9, STATES // HEADS))))
         case.give(6, np.array([2], np.int32))
         results = case.builder.node(
             "com.microsoft.Attention", case.inputs, num_heads=HEADS, past_present_share_buffer=1, count=2
@@ -221,12 +217,12 @@ def test_others_run_elsewhere(random_numbers: np.random.Generator, what: str) ->
     if what == "3 times the batch":
         case.masked(np.array([3, 2, 1, 0, 3, 5, 6, 0, 3, 5, 6]))
     elif what == "packed":
-        keys = floats(random_numbers, BATCH, HEADS, TOKENS, STATES // HEADS)
+        keys = floats(random_numbers, (BATCH, HEADS, TOKENS, STATES // HEADS))
         case.inputs[1:4] = case.fed("keys", keys), case.fed("values", keys), ""
     elif what == "computed bias":
-        case.inputs[2] = case.fed("b", floats(random_numbers, 3 * STATES))
+        case.inputs[2] = case.fed("b", floats(random_numbers, (3 * STATES,)))
     if what == "computed weights":  # of floats they may be
-        case.inputs[1] = case.fed("w", floats(random_numbers, STATES, 3 * STATES))
+        case.inputs[1] = case.fed("w", floats(random_numbers, (STATES, 3 * STATES)))
         case.check()
         return
     case.check(native=False)
@@ -256,9 +252,9 @@ def test_tokens_after_others(
     )
     if form == "MultiHeadAttention":
         for place, name in ((6, "past_key"), (7, "past_value")):
-            case.give(place, case.fed(name, floats(random_numbers, BATCH, HEADS, past, size)))
+            case.give(place, case.fed(name, floats(random_numbers, (BATCH, HEADS, past, size))))
     else:
-        pair = floats(random_numbers, 2, BATCH, HEADS, past, size)
+        pair = floats(random_numbers, (2, BATCH, HEADS, past, size))
         case.give(4 if form == "Attention" else 8, case.fed("past", pair))
     count = 3 if form == "MultiHeadAttention" else 2
     attributes = {"num_heads": HEADS, "unidirectional": unidirectional, "mask_filter_value": -8.0}
@@ -280,7 +276,7 @@ def test_what_later_tokens_come_after(random_numbers: np.random.Generator, form:
 @pytest.mark.parametrize("is_within", [False, True])
 def test_attention_without_a_bias(random_numbers: np.random.Generator, is_within: bool) -> None:
     """Here it runs; onnxruntime would end the process, so that what is left to it is refused."""
-    x, weights = floats(random_numbers, BATCH, TOKENS, STATES), floats(random_numbers, STATES, 3 * STATES)
+    x, weights = floats(random_numbers, (BATCH, TOKENS, STATES)), floats(random_numbers, (STATES, 3 * STATES))
     mask, results = np.zeros(3 * BATCH + 2, np.int32), []
     for bias in ("", np.zeros(3 * STATES, np.float32)):
         builder = Builder()
@@ -303,7 +299,7 @@ def test_attention_without_a_bias(random_numbers: np.random.Generator, is_within
 
 def test_refusals_name_the_node(random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     case = node(random_numbers, "Attention")
-    case.inputs[2] = case.fed("b", floats(random_numbers, 3 * STATES))
+    case.inputs[2] = case.fed("b", floats(random_numbers, (3 * STATES,)))
     case.builder.output(case.builder.node("com.microsoft.Attention", case.inputs, num_heads=HEADS), "float32")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(dmlcpu.MissingRuntimeError, match=r"Attention \(Attention_0\): the bias is not a constant"):

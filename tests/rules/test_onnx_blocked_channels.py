@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.onnx.models.model import load_model
 from onnx_cases import add_product_of_codes
-from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, results_of_onnxruntime, steps_of
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, floats, results_of_onnxruntime, steps_of
 
 Array = NDArray[Any]
 
@@ -36,10 +36,6 @@ class BlockBuilder(Builder):
     def layer(self, operator: str, *inputs: Any, **attributes: Any) -> str:
         result: str = self.node(f"{DOMAIN}.{operator}", inputs, **attributes)
         return result
-
-
-def floats(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.normal(size=shape).astype(np.float32)
 
 
 def saved(model: bytes, path: Path) -> onnx.ModelProto:
@@ -104,7 +100,7 @@ def test_models_that_onnxruntime_has_saved(random_numbers: np.random.Generator, 
     builder = Builder()
     image = builder.node("Sigmoid", [coded(builder, builder.input("float32", SHAPE))])
     builder.output(builder.quantized(make(builder, image), 0.01, POINT), "uint8")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *SHAPE)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, SHAPE)}
     model = saved(builder.build(), tmp_path / "saved.onnx").SerializeToString()
     assert {*layers_in_blocks(model, to_run=False)} == {"ReorderInput", "ReorderOutput", *layers}
     assert layers_in_blocks(model) == []
@@ -120,7 +116,7 @@ def test_layers_that_others_read_too(random_numbers: np.random.Generator, tmp_pa
     second = means(builder, first)
     for result in (builder.node("Transpose", [second], perm=[0, 2, 3, 1]), first, second):
         builder.output(result, "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *SHAPE)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, SHAPE)}
     model = saved(builder.build(), tmp_path / "saved.onnx").SerializeToString()
     assert layers_in_blocks(model, to_run=False).count("ReorderOutput") == 3
     assert layers_in_blocks(model) == []
@@ -131,12 +127,12 @@ def test_convolutions_stay_in_blocks(random_numbers: np.random.Generator, tmp_pa
     """And what reads their blocks, or writes those that they read; but not what is on its own."""
     builder = Builder()
     x = builder.input("float32", SHAPE)
-    weights = floats(random_numbers, 32, 32, 3, 3)
-    value = builder.node("Conv", [maxima(builder, x), weights, floats(random_numbers, 32)], pads=[1, 1, 1, 1])
-    builder.output(builder.node("Add", [maxima(builder, value), floats(random_numbers, 32, 1, 1)]), "float32")
+    weights = floats(random_numbers, (32, 32, 3, 3))
+    value = builder.node("Conv", [maxima(builder, x), weights, floats(random_numbers, (32,))], pads=[1, 1, 1, 1])
+    builder.output(builder.node("Add", [maxima(builder, value), floats(random_numbers, (32, 1, 1))]), "float32")
     # A Softmax reads no blocks, nor does this write any.
     builder.output(means(builder, builder.node("Softmax", [x], axis=3)), "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *SHAPE)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, SHAPE)}
     model = saved(builder.build(), tmp_path / "saved.onnx").SerializeToString()
     assert sorted(layers_in_blocks(model)) == ["Conv", "MaxPool", "MaxPool", "ReorderInput", "ReorderOutput"]
     assert "AveragePool" in layers_in_blocks(model, to_run=False)
@@ -153,7 +149,7 @@ def test_reorders_by_hand(random_numbers: np.random.Generator, channels: int, ar
     for value in (blocks, builder.layer("MaxPool", blocks, **WINDOW)):
         result = builder.layer("ReorderOutput", value, channels=channels, channels_last=are_last[1])
         builder.output(result, "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *shape)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, shape)}
     assert layers_in_blocks(builder.build()) == []
     assert_like_onnxruntime(builder.build(), feeds, 1)
 
@@ -166,7 +162,7 @@ def test_free_lengths(random_numbers: np.random.Generator) -> None:
     builder.output(builder.quantized(value, 0.05, POINT), "uint8")
     model = builder.build()
     for shape in ((2, 12, 10, 9), (1, 12, 4, 5), (3, 12, 12, 12)):
-        assert_like_onnxruntime(model, {"x": floats(random_numbers, *shape)})
+        assert_like_onnxruntime(model, {"x": floats(random_numbers, shape)})
 
 
 def returned(builder: BlockBuilder, blocks: str) -> Sequence[str]:
@@ -216,7 +212,7 @@ def test_what_stays_in_blocks(
     builder = BlockBuilder()
     for result in rest(builder, builder.layer("ReorderInput", builder.input("float32", SHAPE))):
         builder.output(result, "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *SHAPE)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, SHAPE)}
     assert layers_in_blocks(builder.build())
     assert_like_onnxruntime(builder.build(), feeds, 1, native=False)
 
@@ -229,7 +225,7 @@ def test_versions_without_the_layer(random_numbers: np.random.Generator) -> None
         value = builder.layer("ReorderOutput", builder.layer(operator, value, **attributes), channels=32)
         builder.output(value, "float32")
         assert operator in layers_in_blocks(builder.build())
-        assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, *SHAPE)}, native=False)
+        assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)}, native=False)
 
 
 def test_branches(random_numbers: np.random.Generator) -> None:
@@ -244,7 +240,7 @@ def test_branches(random_numbers: np.random.Generator) -> None:
         branches.append(branch.graph())
     condition = builder.constant(np.array(True))
     builder.output(builder.node("If", [condition], then_branch=branches[0], else_branch=branches[1]), "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *SHAPE)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, SHAPE)}
     assert_like_onnxruntime(builder.build(), feeds, 1)
 
 
@@ -261,7 +257,7 @@ def test_names_that_are_taken(random_numbers: np.random.Generator) -> None:
         builder.output(name, "float32")
     for node, name in zip(builder.nodes, ("a", "a/Identity", "b", "b/Reshape", "b/Constant", "a/Resize"), strict=True):
         node.name = name
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, *SHAPE)}
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, SHAPE)}
     assert layers_in_blocks(builder.build()) == []
     assert_like_onnxruntime(builder.build(), feeds, 1)
 
@@ -274,7 +270,7 @@ def test_other_numbers_of_channels_and_axes_are_refused(
     builder = BlockBuilder()
     blocks = builder.layer("ReorderInput", builder.input("float32", shape))
     builder.output(builder.layer("ReorderOutput", blocks, channels=28), "float32")
-    feeds = {"x": floats(random_numbers, *shape)}
+    feeds = {"x": floats(random_numbers, shape)}
     if len(shape) != 4:
         with pytest.raises(Exception, match="ONNXRuntimeError"):
             results_of_onnxruntime(builder.build(), feeds)

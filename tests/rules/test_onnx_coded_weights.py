@@ -11,13 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, steps_of
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, floats, steps_of
 
 Array = NDArray[Any]
-
-
-def floats(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return rng.normal(0, 1, shape).astype(np.float32)
 
 
 def product_with(weights: Array, x: Array) -> Array:

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, results_of_onnxruntime
-from wide_codes import POINTS, SCALE, SCALES, WIDE_POINT, floats, numbers
+from onnx_models import POINT, Builder, assert_like_onnxruntime, floats, results_of_onnxruntime
+from wide_codes import POINTS, SCALE, SCALES, WIDE_POINT, numbers
 
 Array = NDArray[Any]
 

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from onnx_cases import ints
 from onnx_models import POINT, Builder, steps_of
 from template_checks import assert_traced_like_lowered
 
@@ -137,24 +138,18 @@ def test_weights_by_columns(random_numbers: np.random.Generator, dtype: Any, axi
     assert steps_of(builder) == ["ELEMENT_WISE_BINARY"]
 
 
-def _ints(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
-
-
 SHAPE: Final = (2, 4, 6)
 # From the name of codes to the names of moved ones.
 MOVES: Final[dict[str, Callable[[Builder, str], Sequence[str]]]] = {
     "Transpose": lambda builder, codes: [builder.node("Transpose", [codes], perm=[2, 0, 1])],
-    "Reshape": lambda builder, codes: [builder.node("Reshape", [codes, _ints(8, -1)])],
-    "Split": lambda builder, codes: builder.node("Split", [codes, _ints(1, 3)], count=2, axis=1),
-    "Slice": lambda builder, codes: [
-        builder.node("Slice", [codes, _ints(1, 5), _ints(3, 0), _ints(1, 2), _ints(1, -2)])
-    ],
-    "Gather": lambda builder, codes: [builder.node("Gather", [codes, _ints(3, 0, 3)], axis=1)],
+    "Reshape": lambda builder, codes: [builder.node("Reshape", [codes, ints(8, -1)])],
+    "Split": lambda builder, codes: builder.node("Split", [codes, ints(1, 3)], count=2, axis=1),
+    "Slice": lambda builder, codes: [builder.node("Slice", [codes, ints(1, 5), ints(3, 0), ints(1, 2), ints(1, -2)])],
+    "Gather": lambda builder, codes: [builder.node("Gather", [codes, ints(3, 0, 3)], axis=1)],
     "Concat": lambda builder, codes: [builder.node("Concat", [codes, codes], axis=1)],
     "several": lambda builder, codes: [
         builder.node("Concat", [builder.node("Transpose", [part], perm=[1, 0, 2]) for part in parts], axis=0)
-        for parts in [builder.node("Split", [codes, _ints(1, 3)], count=2, axis=1)]
+        for parts in [builder.node("Split", [codes, ints(1, 3)], count=2, axis=1)]
     ],
 }
 

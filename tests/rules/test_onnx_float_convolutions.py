@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.onnx import float_convolutions
 from onnx_cases import add_product_of_codes
-from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, steps_of
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, floats, reasons_of, steps_of
 
 Array = NDArray[Any]
 
@@ -29,10 +29,6 @@ CONVOLUTIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], Mapping
     "1-D depthwise": ((2, 5, 17), (5, 1, 3), {"group": 5}),
     "padding alone": ((1, 2, 3, 3), (4, 2, 2, 2), {"pads": [5, 4, 3, 6]}),
 }
-
-
-def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
-    return rng.normal(size=shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
@@ -103,11 +99,6 @@ def test_images_of_free_sizes(random_numbers: np.random.Generator) -> None:
     model = builder.build()
     for shape in ((1, 3, 9, 8), (2, 3, 9, 5), (1, 3, 30, 31), (1, 3, 1, 1)):
         assert_like_onnxruntime(model, feeds | {"x": floats(random_numbers, shape)}, 1)
-
-
-def reasons_of(builder: Builder) -> list[str]:
-    parts = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [reason for part in parts for reason in part.reasons.values()]
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime, steps_of
+from onnx_models import Builder, assert_like_onnxruntime, codes, floats, results_of_onnxruntime, steps_of
 
 Array = NDArray[Any]
 
 SHAPE = (2, 5, 20)
 TOKENS, POSITIONS, SEGMENTS = 11, 7, 2
-
-
-def floats(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.normal(0, 1, shape).astype(np.float32)
 
 
 def named(builder: Builder, operator: str, inputs: list[Any], outputs: tuple[int, ...], **attributes: Any) -> list[str]:
@@ -47,14 +43,14 @@ def test_norms_of_sums(
     random_numbers: np.random.Generator, shape: tuple[int, ...], is_simple: bool, with_bias: bool, with_sum: bool
 ) -> None:
     builder, size = Builder(), shape[-1]
-    weight, bias, addend = (floats(random_numbers, size) for _ in range(3))
+    weight, bias, addend = (floats(random_numbers, (size,)) for _ in range(3))
     inputs: list[Any] = [builder.input("float32", shape), builder.input("float32", shape, "skip"), weight]
     inputs += [] if is_simple else [bias]
     inputs += [addend] if with_bias else []
     operator = "com.microsoft.SkipSimplifiedLayerNormalization" if is_simple else "com.microsoft.SkipLayerNormalization"
     for result in named(builder, operator, inputs, (0, 3) if with_sum else (0,), epsilon=1e-3):
         builder.output(result, "float32")
-    feeds = {"x": floats(random_numbers, *shape), "skip": floats(random_numbers, *shape)}
+    feeds = {"x": floats(random_numbers, shape), "skip": floats(random_numbers, shape)}
     assert_like_onnxruntime(builder.build(), feeds)
 
 
@@ -63,10 +59,10 @@ def test_what_is_skipped_may_be_the_same_for_all_images(
     random_numbers: np.random.Generator, shape: tuple[int, ...]
 ) -> None:
     builder = Builder()
-    inputs = [builder.input("float32", SHAPE), builder.input("float32", shape, "skip"), floats(random_numbers, 20)]
+    inputs = [builder.input("float32", SHAPE), builder.input("float32", shape, "skip"), floats(random_numbers, (20,))]
     builder.output(builder.node("com.microsoft.SkipLayerNormalization", inputs), "float32")
     assert_like_onnxruntime(
-        builder.build(), {"x": floats(random_numbers, *SHAPE), "skip": floats(random_numbers, *shape)}
+        builder.build(), {"x": floats(random_numbers, SHAPE), "skip": floats(random_numbers, shape)}
     )
 
 
@@ -77,12 +73,12 @@ def test_a_product_takes_the_bias_of_the_sum(
 ) -> None:
     builder = Builder()
     product, feeds = fused_product(builder, random_numbers, SHAPE)
-    other, vectors = builder.input("float32", SHAPE), [floats(random_numbers, 20) for _ in range(3)]
+    other, vectors = builder.input("float32", SHAPE), [floats(random_numbers, (20,)) for _ in range(3)]
     inputs = [other, product, *vectors] if skipped else [product, other, *vectors]
     builder.output(builder.node("com.microsoft.SkipLayerNormalization", inputs), "float32")
     if is_read_besides:
         builder.output(product, "float32")
-    assert_like_onnxruntime(builder.build(), {**feeds, "x": floats(random_numbers, *SHAPE)})
+    assert_like_onnxruntime(builder.build(), {**feeds, "x": floats(random_numbers, SHAPE)})
     sums = 3 if is_read_besides else 2  # of the scales, of the rows, and of the bias
     assert steps_of(builder).count("ELEMENT_WISE_BINARY") == sums
 
@@ -90,16 +86,16 @@ def test_a_product_takes_the_bias_of_the_sum(
 @pytest.mark.parametrize("axis", [-1, 2])
 def test_norms_by_the_mean_square(random_numbers: np.random.Generator, axis: int) -> None:
     builder = Builder()
-    inputs = [builder.input("float32", SHAPE), floats(random_numbers, 20)]
+    inputs = [builder.input("float32", SHAPE), floats(random_numbers, (20,))]
     builder.output(builder.node("SimplifiedLayerNormalization", inputs, axis=axis, epsilon=1e-3), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, *SHAPE)})
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
 
 
 @pytest.mark.parametrize("what", ["computed weight", "FLOAT16", "mean"])
 def test_norms_of_sums_that_run_elsewhere(random_numbers: np.random.Generator, what: str) -> None:
     builder = Builder()
     dtype = np.float16 if what == "FLOAT16" else np.float32
-    feeds = {"x": floats(random_numbers, *SHAPE).astype(dtype), "w": floats(random_numbers, 20).astype(dtype)}
+    feeds = {"x": floats(random_numbers, SHAPE).astype(dtype), "w": floats(random_numbers, (20,)).astype(dtype)}
     x = builder.input(dtype, SHAPE)
     weight = builder.input(dtype, (20,), "w") if what == "computed weight" else feeds.pop("w")
     results = named(builder, "com.microsoft.SkipLayerNormalization", [x, x, weight], (0, 1) if what == "mean" else (0,))
@@ -145,9 +141,9 @@ def test_embeddings(
     outputs: tuple[int, ...],
 ) -> None:
     case = Embedding(random_numbers)
-    words, positions, segments = (floats(random_numbers, count, 20) for count in (TOKENS, POSITIONS, SEGMENTS))
+    words, positions, segments = (floats(random_numbers, (count, 20)) for count in (TOKENS, POSITIONS, SEGMENTS))
     inputs = [case.fed("words"), case.fed("segments", with_segments), words, positions]
-    inputs += [segments if with_segments else "", floats(random_numbers, 20), floats(random_numbers, 20)]
+    inputs += [segments if with_segments else "", floats(random_numbers, (20,)), floats(random_numbers, (20,))]
     inputs += [case.fed("mask", with_mask), case.fed("positions", with_positions)]
     case.check("EmbedLayerNormalization", inputs, outputs)
 
@@ -174,8 +170,8 @@ def test_embeddings_of_codes(
 
 def test_more_tokens_than_positions(random_numbers: np.random.Generator) -> None:
     case = Embedding(random_numbers, tokens=POSITIONS + 1)
-    inputs = [case.fed("words"), "", floats(random_numbers, TOKENS, 20), floats(random_numbers, POSITIONS, 20), ""]
-    vectors = [floats(random_numbers, 20) for _ in range(2)]
+    inputs = [case.fed("words"), "", floats(random_numbers, (TOKENS, 20)), floats(random_numbers, (POSITIONS, 20)), ""]
+    vectors = [floats(random_numbers, (20,)) for _ in range(2)]
     result = case.builder.node("com.microsoft.EmbedLayerNormalization", [*inputs, *vectors], count=2)[0]
     case.builder.output(result, "float32")
     with pytest.raises(dmlcpu.BindingError, match="EmbedLayerNormalization"):
@@ -188,8 +184,14 @@ def test_numbers_of_other_shapes(random_numbers: np.random.Generator, wrong: str
     case = Embedding(random_numbers)
     case.feeds[wrong] = case.feeds[wrong][0, 1:]
     ids = [case.fed("words"), case.fed("segments")]
-    tables = [floats(random_numbers, count, 20) for count in (TOKENS, POSITIONS, SEGMENTS)]
-    inputs = [*ids, *tables, *(floats(random_numbers, 20) for _ in range(2)), case.fed("mask"), case.fed("positions")]
+    tables = [floats(random_numbers, (count, 20)) for count in (TOKENS, POSITIONS, SEGMENTS)]
+    inputs = [
+        *ids,
+        *tables,
+        *(floats(random_numbers, (20,)) for _ in range(2)),
+        case.fed("mask"),
+        case.fed("positions"),
+    ]
     result, lengths = case.builder.node("com.microsoft.EmbedLayerNormalization", inputs, count=2)
     case.builder.output(result, "float32")
     case.builder.output(lengths, "int32")
@@ -201,7 +203,7 @@ def test_numbers_of_other_shapes(random_numbers: np.random.Generator, wrong: str
 @pytest.mark.parametrize("source", ["floats", "codes", "product"])
 def test_gelus(random_numbers: np.random.Generator, operator: str, source: str) -> None:
     builder = Builder()
-    feeds = {"x": floats(random_numbers, *SHAPE) * 4}
+    feeds = {"x": floats(random_numbers, SHAPE) * 4}
     if source == "product":
         x, feeds = fused_product(builder, random_numbers, SHAPE)
     elif source == "codes":
@@ -210,7 +212,7 @@ def test_gelus(random_numbers: np.random.Generator, operator: str, source: str) 
     else:
         x = builder.input("float32", SHAPE)
     name, _, rest = operator.partition(" ")
-    inputs = [x, floats(random_numbers, 20)] if name == "BiasGelu" or rest == "with bias" else [x]
+    inputs = [x, floats(random_numbers, (20,))] if name == "BiasGelu" or rest == "with bias" else [x]
     options = {"alpha": 1.0} if rest == "1" else {}
     builder.output(builder.node(f"com.microsoft.{name}", inputs, **options), "float32")
     assert_like_onnxruntime(builder.build(), feeds)
@@ -226,7 +228,7 @@ def test_gelus(random_numbers: np.random.Generator, operator: str, source: str) 
 def test_gelu_by_tanh(random_numbers: np.random.Generator) -> None:
     builder = Builder(20)
     builder.output(builder.node("Gelu", [builder.input("float32", SHAPE)], approximate="tanh"), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, *SHAPE) * 4})
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE) * 4})
     assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
 
 
@@ -246,8 +248,8 @@ def test_scaled_products(
         b = builder.dequantized(codes(random_numbers, "int8", b_shape), 0.01, np.int8(0))
         feeds = {"a": codes(random_numbers, "uint8", a_shape)}
     else:
-        a, b = builder.input("float32", a_shape, "a"), floats(random_numbers, *b_shape)
-        feeds = {"a": floats(random_numbers, *a_shape)}
+        a, b = builder.input("float32", a_shape, "a"), floats(random_numbers, b_shape)
+        feeds = {"a": floats(random_numbers, a_shape)}
         if form == "floats":
             feeds["b"], b = b, builder.input("float32", b_shape, "b")
     options = {"transA": transposed[0], "transB": transposed[1], "alpha": alpha}
@@ -276,7 +278,7 @@ def test_scaled_products_whose_batches_are_transposed(
     feeds, operands = {}, []
     for index, shape in enumerate([(*batch, 4, 7), (*batch, 7, 9)]):
         name = "ab"[index]
-        array = codes(random_numbers, "uint8", shape) if form == "codes" else floats(random_numbers, *shape)
+        array = codes(random_numbers, "uint8", shape) if form == "codes" else floats(random_numbers, shape)
         feeds[name] = laid_out(array, bool(transposed[index]), bool(batches[index]))
         value = builder.input(array.dtype, feeds[name].shape, name)
         operands.append(builder.dequantized(value, 0.02, np.uint8(99)) if form == "codes" else value)
@@ -291,7 +293,7 @@ def test_transposed_batches_that_onnxruntime_refuses(
     random_numbers: np.random.Generator, shapes: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
     builder = Builder()
-    feeds = {name: floats(random_numbers, *shape) for name, shape in zip("ab", shapes, strict=True)}
+    feeds = {name: floats(random_numbers, shape) for name, shape in zip("ab", shapes, strict=True)}
     operands = [builder.input("float32", feed.shape, name) for name, feed in feeds.items()]
     builder.output(builder.node("com.microsoft.FusedMatMul", operands, transBatchA=1), "float32")
     with pytest.raises(Exception, match="same rank"):
@@ -302,7 +304,7 @@ def test_transposed_batches_that_onnxruntime_refuses(
 
 def test_scaled_products_of_vectors_run_elsewhere(random_numbers: np.random.Generator) -> None:
     builder = Builder()
-    feeds = {"a": floats(random_numbers, 3, 3, 4), "b": floats(random_numbers, 4)}
+    feeds = {"a": floats(random_numbers, (3, 3, 4)), "b": floats(random_numbers, (4,))}
     operands = [builder.input("float32", feed.shape, name) for name, feed in feeds.items()]
     builder.output(builder.node("com.microsoft.FusedMatMul", operands, alpha=0.5), "float32")
     assert_like_onnxruntime(builder.build(), feeds, native=False)
@@ -319,11 +321,11 @@ def test_gemm_of_floats(
 ) -> None:
     builder = Builder()
     a_shape, b_shape = ((7, 4) if transposed[0] else (4, 7)), ((9, 7) if transposed[1] else (7, 9))
-    inputs: list[Any] = [builder.input("float32", a_shape), floats(random_numbers, *b_shape)]
-    inputs += [] if addend is None else [floats(random_numbers, *addend)]
+    inputs: list[Any] = [builder.input("float32", a_shape), floats(random_numbers, b_shape)]
+    inputs += [] if addend is None else [floats(random_numbers, addend)]
     options = {"transA": transposed[0], "transB": transposed[1], "alpha": factors[0], "beta": factors[1]}
     builder.output(builder.node("Gemm", inputs, **options), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, *a_shape)})
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, a_shape)})
 
 
 @pytest.mark.parametrize("axes", [[1], [0, 1], [-1]])
@@ -351,6 +353,6 @@ def test_products_with_their_scales_take_what_follows(random_numbers: np.random.
         x, feed = builder.input("uint8", (2, 5, 6)), codes(random_numbers, "uint8", (2, 5, 6))
         inputs = [x, w, np.float32(0.02), np.float32(0.01), np.uint8(9), np.int8(0)]
     product = builder.node(f"com.microsoft.{form}", inputs)
-    builder.output(builder.node("com.microsoft.BiasGelu", [product, floats(random_numbers, 20)]), "float32")
+    builder.output(builder.node("com.microsoft.BiasGelu", [product, floats(random_numbers, (20,))]), "float32")
     assert_like_onnxruntime(builder.build(), {"x": feed})
     assert steps_of(builder)[-2:] == ["MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "ELEMENT_WISE_UNARY"]

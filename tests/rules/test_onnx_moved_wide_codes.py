@@ -10,39 +10,34 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime
+from onnx_cases import ints
+from onnx_models import POINT, Builder, assert_like_onnxruntime, floats
 from onnx_models import codes as codes_of
-from wide_codes import SCALE, WIDE_POINT, floats
+from wide_codes import SCALE, WIDE_POINT
 
 Array = NDArray[Any]
 SHAPE: Final = (2, 4, 6)
 
 
-def _ints(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
-
-
 # From the name of codes to the names of moved ones.
 MOVES: Final[dict[str, Callable[[Builder, str], Sequence[str]]]] = {
     "Transpose": lambda builder, codes: [builder.node("Transpose", [codes], perm=[2, 0, 1])],
-    "Reshape": lambda builder, codes: [builder.node("Reshape", [codes, _ints(8, -1)])],
+    "Reshape": lambda builder, codes: [builder.node("Reshape", [codes, ints(8, -1)])],
     "Flatten": lambda builder, codes: [builder.node("Flatten", [codes], axis=2)],
-    "Unsqueeze": lambda builder, codes: [builder.node("Unsqueeze", [codes, _ints(1)])],
+    "Unsqueeze": lambda builder, codes: [builder.node("Unsqueeze", [codes, ints(1)])],
     "Squeeze": lambda builder, codes: [
-        builder.node("Squeeze", [builder.node("Reshape", [codes, _ints(4, 1, 12)]), _ints(1)])
+        builder.node("Squeeze", [builder.node("Reshape", [codes, ints(4, 1, 12)]), ints(1)])
     ],
-    "Split": lambda builder, codes: builder.node("Split", [codes, _ints(1, 3)], count=2, axis=1),
-    "Slice": lambda builder, codes: [
-        builder.node("Slice", [codes, _ints(1, 5), _ints(3, 0), _ints(1, 2), _ints(1, -2)])
-    ],
+    "Split": lambda builder, codes: builder.node("Split", [codes, ints(1, 3)], count=2, axis=1),
+    "Slice": lambda builder, codes: [builder.node("Slice", [codes, ints(1, 5), ints(3, 0), ints(1, 2), ints(1, -2)])],
     "Expand": lambda builder, codes: [
-        builder.node("Expand", [builder.node("Unsqueeze", [codes, _ints(1)]), _ints(2, 3, 1, 6)])
+        builder.node("Expand", [builder.node("Unsqueeze", [codes, ints(1)]), ints(2, 3, 1, 6)])
     ],
-    "Gather": lambda builder, codes: [builder.node("Gather", [codes, _ints(3, 0, 3)], axis=1)],
+    "Gather": lambda builder, codes: [builder.node("Gather", [codes, ints(3, 0, 3)], axis=1)],
     "Identity": lambda builder, codes: [builder.node("Identity", [codes])],
     "several": lambda builder, codes: [
-        builder.node("Transpose", [builder.node("Reshape", [part, _ints(-1, 2)])])
-        for part in builder.node("Split", [codes, _ints(1, 3)], count=2, axis=1)
+        builder.node("Transpose", [builder.node("Reshape", [part, ints(-1, 2)])])
+        for part in builder.node("Split", [codes, ints(1, 3)], count=2, axis=1)
     ],
 }
 
@@ -135,7 +130,7 @@ def test_that_are_joined(random_numbers: np.random.Generator, is_constant: bool,
 def test_of_free_lengths(random_numbers: np.random.Generator) -> None:
     builder = Builder(21)
     codes = builder.quantized(builder.input("float32", ("count", 6)), SCALE, WIDE_POINT)
-    moved = builder.node("Transpose", [builder.node("Reshape", [codes, _ints(0, 2, 3)])], perm=[1, 0, 2])
+    moved = builder.node("Transpose", [builder.node("Reshape", [codes, ints(0, 2, 3)])], perm=[1, 0, 2])
     builder.output(builder.dequantized(moved, SCALE, WIDE_POINT), "float32")
     for count in (1, 7, 30):
         assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (count, 6))}, equal=True)

@@ -11,16 +11,21 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx import wide_models
-from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime, steps_of
-from wide_codes import POINTS, SCALE, SCALES, WIDE_POINT, floats, numbers, rounded
+from onnx_models import (
+    POINT,
+    Builder,
+    assert_like_onnxruntime,
+    coded,
+    codes,
+    floats,
+    reasons_of,
+    results_of_onnxruntime,
+    steps_of,
+)
+from wide_codes import POINTS, SCALE, SCALES, WIDE_POINT, numbers, rounded
 
 Array = NDArray[Any]
 DOMAINS: Final = ("", "com.microsoft.")
-
-
-def reasons_of(builder: Builder) -> list[str]:
-    parts = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [reason for part in parts for reason in part.reasons.values()]
 
 
 def assert_equal_bits(builder: Builder, feeds: Mapping[str, Array]) -> None:

@@ -14,7 +14,17 @@ import dmlcpu
 from exact_references import exact_for_onnxruntime
 from template_checks import assert_traced_like_lowered
 
-__all__ = ["POINT", "Builder", "assert_like_onnxruntime", "coded", "codes", "results_of_onnxruntime", "steps_of"]
+__all__ = [
+    "POINT",
+    "Builder",
+    "assert_like_onnxruntime",
+    "coded",
+    "codes",
+    "floats",
+    "reasons_of",
+    "results_of_onnxruntime",
+    "steps_of",
+]
 
 Array = NDArray[Any]
 
@@ -85,6 +95,11 @@ def codes(rng: np.random.Generator, dtype: DTypeLike, shape: Sequence[int]) -> A
     return rng.integers(limits.min, limits.max, shape, dtype=np.dtype(dtype), endpoint=True)
 
 
+def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Floats around 0."""
+    return rng.normal(size=shape).astype(np.float32)
+
+
 def results_of_onnxruntime(model: bytes, feeds: Mapping[str, Array]) -> list[Array]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -126,3 +141,9 @@ def steps_of(model: Builder | bytes) -> list[str]:
     [partition] = dmlcpu.InferenceSession(model.build() if isinstance(model, Builder) else model).partitions()
     assert partition.provider == "dmlcpu", partition.reasons
     return [step.type for step in partition.steps]
+
+
+def reasons_of(builder: Builder) -> list[str]:
+    """Why nodes of a model are not native."""
+    parts = dmlcpu.InferenceSession(builder.build()).partitions()
+    return [reason for part in parts for reason in part.reasons.values()]

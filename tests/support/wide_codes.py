@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onnx_models import Builder
 
-__all__ = ["POINTS", "SCALE", "SCALES", "WIDE_POINT", "floats", "numbers", "rounded"]
+__all__ = ["POINTS", "SCALE", "SCALES", "WIDE_POINT", "numbers", "rounded"]
 
 Array = NDArray[Any]
 SCALE: Final = np.float32(0.00123)
@@ -25,10 +25,6 @@ def rounded(builder: Builder, value: Any, scale: Any = SCALE, point: Any = WIDE_
     quantized = builder.node(f"{domain}QuantizeLinear", [value, *parameters])
     name: str = builder.node(f"{domain}DequantizeLinear", [quantized, *parameters])
     return name
-
-
-def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
-    return rng.normal(size=shape).astype(np.float32)
 
 
 def numbers(rng: np.random.Generator, scale: float) -> Array:
