@@ -66,6 +66,7 @@ class CompiledGraph(CompiledOperator):
             shared: What it packs of constants, and the memory that it runs in, it may share with other graphs.
             predecessor: One that the same graph became for other lengths; what is the same is taken from there.
         """
+        # Not the base's constructor, which plans an operator: a graph has a compiled operator's methods, each its own.
         self._device = device
         self._interface = interface = graph.interface()
         constants = graph.arrays()
