@@ -7,7 +7,7 @@ of its outputs, adding operators to the native graph of the current partition wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ _Made = TypeVar("_Made")
 
 # Attributes have 64 bits.
 _INT64_END = 1 << 63
+# Kinds of constant elements: a tuple, which is looked through in half of a union's time.
+_CONSTANTS: Final = (np.ndarray, FreeArray)
 
 
 class Lowering:
@@ -73,6 +75,7 @@ class Lowering:
         self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
+        self._transposed: dict[Tensor, Tensor] = {}
         self._shared: dict[tuple[Any, ...], Any] = {}
         self._made = 0
 
@@ -99,10 +102,12 @@ class Lowering:
 
     def number(self, operand: Operand) -> int | None:
         """Return the number that an operand has in the current graph."""
-        operand = _unwrapped(operand)
+        return self._number(_unwrapped(operand))
+
+    def _number(self, operand: Elements | None) -> int | None:
         if operand is None:
             return None
-        if isinstance(operand, np.ndarray | FreeArray):
+        if isinstance(operand, _CONSTANTS):
             return self.partition.number_of_constant(operand)
         if operand.partition == self.partition.index:
             return operand.number
@@ -142,14 +147,15 @@ class Lowering:
         Raises:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
         """
-        for operand in map(_unwrapped, inputs):
-            if isinstance(operand, np.ndarray | FreeArray) and not self.partition.has_constant(operand):
+        operands = [*map(_unwrapped, inputs)]
+        for operand in operands:
+            if isinstance(operand, _CONSTANTS) and not self.partition.has_constant(operand):
                 check_tensor(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
             if entries and not _fit(entries):
                 raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
-        numbers = [self.number(operand) for operand in inputs]
+        numbers = [self._number(operand) for operand in operands]
         name = "" if self.node is None else self.node.name
         made = self.partition.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
@@ -175,6 +181,15 @@ class Lowering:
         """Return the tensor that this one is a reshape of, in the shape that it was computed in; else the tensor."""
         source = self._unshaped.get(tensor, tensor)
         return source if source.partition == self.partition.index else tensor
+
+    def transposed(self, matrix: Tensor) -> Tensor:
+        """Return a matrix transposed; of one that is transposed, the matrix that it is made of."""
+        source = self._transposed.get(matrix)
+        if source is not None and source.partition == self.partition.index:
+            return source
+        result = self.emit("TRANSPOSE", [matrix], matrix.dtype, matrix.shape[::-1], {"permutation": (1, 0)})
+        self._transposed[result] = matrix
+        return result
 
     def expanded(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Return a tensor broadcast to a shape, as numpy does."""
@@ -297,7 +312,12 @@ def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
 
 def repeated(parameter: Array, shape: Sequence[int]) -> ConstantElements:
     """Return a view of one element with another shape, all strides 0."""
-    return broadcast_to(parameter.reshape(()), shape)
+    if is_free(shape):
+        return broadcast_to(parameter.reshape(()), shape)
+    # As numpy's broadcast_to, which takes ten times as long; a model has thousands.
+    sizes = tuple(shape) or (1,)
+    same: Array = np.ndarray(sizes, parameter.dtype, parameter, strides=(0,) * len(sizes))
+    return same
 
 
 def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantElements:

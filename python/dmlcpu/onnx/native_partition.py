@@ -52,9 +52,10 @@ class NativePartition:
 
     def number_of_constant(self, constant: ConstantElements) -> int:
         """Return the number that a constant has in the graph; of one that several nodes read there is one."""
-        if not self.has_constant(constant):  # kept, so that its id stays its
-            self._constants[id(constant)] = constant, self._added(constant)
-        return self._constants[id(constant)][1]
+        known = self._constants.get(id(constant))
+        if known is None:  # kept, so that its id stays its
+            known = self._constants[id(constant)] = constant, self._added(constant)
+        return known[1]
 
     def has_constant(self, constant: ConstantElements) -> bool:
         """Whether a constant is in the graph, told by the object."""

@@ -39,17 +39,13 @@ class _Dense(QuantizedConvolution):
     def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
         rows, columns = x.shape
         self._outer = lowering
-        image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
+        image = lowering.reshaped(lowering.transposed(x.codes), (1, columns, rows, 1))
         window = replace(_POINT, output=(rows, 1))
         super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
 
-    def _transposed(self, tensor: Tensor) -> Tensor:
-        shape = tensor.shape[::-1]
-        return self._outer.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": (1, 0)})
-
     def _rows(self, image: Tensor) -> Tensor:
         _, channels, rows, _ = image.shape
-        return self._transposed(self._outer.reshaped(image, (channels, rows)))
+        return self._outer.transposed(self._outer.reshaped(image, (channels, rows)))
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the convolution, and take its pixels as rows."""
@@ -166,7 +162,9 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
         raise NotNative("an input that is no tensor of codes")
     codes, is_transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
     scales = constant(b_scale, "a scale").reshape(-1)
-    points = np.broadcast_to(constant(b_zero_point, "a zero point").reshape(-1), scales.shape)
+    points = constant(b_zero_point, "a zero point").reshape(-1)
+    if points.shape != scales.shape:
+        points = np.broadcast_to(points, scales.shape)
     matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
     x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
     if node.attributes.get("transA", 0):
