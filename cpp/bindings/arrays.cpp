@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "operators/packed_layout.h"
+#include "operators/strides/packed_layout.h"
 #include "runtime/recycled_memory.h"
 
 namespace py = pybind11;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "bindings/arrays.h"
-#include "operators/packed_layout.h"
+#include "operators/strides/packed_layout.h"
 
 namespace py = pybind11;
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "operators/operator.h"
-#include "operators/packed_layout.h"
+#include "operators/strides/packed_layout.h"
 
 namespace dmlcpu {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "operators/operator.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 
 namespace dmlcpu {
 

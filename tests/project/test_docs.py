@@ -80,7 +80,7 @@ PATH = re.compile(r"(?:`|\(|\s|(?<!tests)/)((?:operators|graph|runtime)/\w[\w/]*
 
 
 def test_files_that_documents_and_comments_name_are_there() -> None:
-    """A path such as operators/staging, its ending or a part behind it left out."""
+    """A path such as operators/strides/staging, its ending or a part behind it left out."""
     texts = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *ROOT.glob("cpp/**/*.h"), *ROOT.glob("cpp/**/*.cpp")]
     named = {(path, text.name) for text in texts for path in PATH.findall(text.read_text(encoding="utf-8"))}
     assert len(named) > 30

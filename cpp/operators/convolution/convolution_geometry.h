@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "operators/channel_planes.h"
 #include "operators/index_range.h"
 #include "operators/operator.h"
 #include "operators/sizes.h"
+#include "operators/strides/channel_planes.h"
 
 namespace dmlcpu {
 

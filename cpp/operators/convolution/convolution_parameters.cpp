@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "operators/buffer_layout.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {

@@ -5,11 +5,11 @@
 #include <sstream>
 
 #include "operators/buffer_layout.h"
-#include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/plane_blocks.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "operators/strides/channel_planes.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "operators/convolution/convolution_geometry.h"
-#include "operators/strided_copy.h"
+#include "operators/strides/strided_copy.h"
 
 namespace dmlcpu {
 

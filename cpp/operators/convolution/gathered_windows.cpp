@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 
 namespace dmlcpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 
 namespace dmlcpu {
 

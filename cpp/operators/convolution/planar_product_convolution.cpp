@@ -19,7 +19,7 @@
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/gathered_windows.h"
 #include "operators/convolution/packed_filter.h"
@@ -20,6 +19,7 @@
 #include "operators/convolution/product_source.h"
 #include "operators/convolution/product_strides.h"
 #include "operators/convolution/product_tile.h"
+#include "operators/strides/channel_planes.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -6,7 +6,7 @@
 #include "operators/convolution/convolution_choice.h"
 #include "operators/convolution/convolution_parameters.h"
 #include "operators/operator_table.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/scratch.h"
 

@@ -3,9 +3,9 @@
 #include <sstream>
 
 #include "operators/buffer_layout.h"
-#include "operators/channel_planes.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "operators/strides/channel_planes.h"
 
 namespace dmlcpu {
 namespace {

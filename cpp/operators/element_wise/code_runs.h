@@ -19,8 +19,8 @@
 #include <span>
 #include <string>
 
-#include "operators/staging.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

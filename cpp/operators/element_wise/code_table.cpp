@@ -4,7 +4,7 @@
 #include "operators/element_wise/table_tensor.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
-#include "operators/strided_copy.h"
+#include "operators/strides/strided_copy.h"
 
 namespace dmlcpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "operators/strided_runs.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -2,9 +2,9 @@
 // broadcasts): the element of a where the condition is not 0, else that of b. Of graphs alone.
 #include <stdexcept>
 
-#include "operators/element_width.h"
 #include "operators/element_wise/element_runs.h"
 #include "operators/operator_table.h"
+#include "operators/strides/element_width.h"
 
 namespace dmlcpu {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "operators/element_wise/row_blocks.h"
 #include "operators/operator.h"
-#include "operators/staging.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

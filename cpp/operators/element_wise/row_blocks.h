@@ -14,8 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "operators/staging.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_runs.h"
 
 namespace dmlcpu {
 

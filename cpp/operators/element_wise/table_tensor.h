@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include "operators/packed_layout.h"
+#include "operators/strides/packed_layout.h"
 
 namespace dmlcpu {
 

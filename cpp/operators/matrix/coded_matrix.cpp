@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/dequantized_product/dequantized_product.h"
-#include "operators/element_rows.h"
+#include "operators/strides/element_rows.h"
 
 namespace dmlcpu {
 namespace {

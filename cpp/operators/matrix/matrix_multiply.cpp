@@ -9,7 +9,7 @@
 #include "operators/matrix/wide_matrix_multiply.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {

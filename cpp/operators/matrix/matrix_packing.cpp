@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {

@@ -1,9 +1,9 @@
 #include "operators/matrix/matrix_results.h"
 
-#include "operators/channel_planes.h"
-#include "operators/element_rows.h"
-#include "operators/element_width.h"
 #include "operators/sizes.h"
+#include "operators/strides/channel_planes.h"
+#include "operators/strides/element_rows.h"
+#include "operators/strides/element_width.h"
 
 namespace dmlcpu {
 

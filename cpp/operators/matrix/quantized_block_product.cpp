@@ -7,11 +7,11 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
-#include "operators/channel_planes.h"
-#include "operators/element_rows.h"
 #include "operators/matrix/coded_matrix.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/strides/channel_planes.h"
+#include "operators/strides/element_rows.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "operators/buffer_layout.h"
-#include "operators/channel_planes.h"
-#include "operators/element_rows.h"
 #include "operators/plan_words.h"
+#include "operators/strides/channel_planes.h"
+#include "operators/strides/element_rows.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 

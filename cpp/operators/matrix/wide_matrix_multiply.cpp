@@ -13,7 +13,7 @@
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 

@@ -13,7 +13,7 @@
 
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "operators/nibble_staging.h"
 #include "operators/operator_table.h"
-#include "operators/staging.h"
-#include "operators/strided_copy.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/nibble_staging.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_copy.h"
+#include "operators/strides/strided_runs.h"
 
 namespace dmlcpu {
 namespace {

@@ -13,12 +13,12 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
-#include "operators/element_width.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/element_width.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "operators/operator_table.h"
-#include "operators/strided_copy.h"
+#include "operators/strides/strided_copy.h"
 
 namespace dmlcpu {
 namespace {

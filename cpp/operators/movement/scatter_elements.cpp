@@ -15,11 +15,11 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
-#include "operators/element_width.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
-#include "operators/strided_copy.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/element_width.h"
+#include "operators/strides/strided_copy.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

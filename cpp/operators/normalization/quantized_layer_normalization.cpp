@@ -9,10 +9,10 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
-#include "operators/axis_rows.h"
 #include "operators/code_parameters.h"
 #include "operators/normalization/code_moments.h"
 #include "operators/operator_table.h"
+#include "operators/strides/axis_rows.h"
 
 namespace dmlcpu {
 namespace {

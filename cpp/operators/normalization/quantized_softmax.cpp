@@ -11,10 +11,10 @@
 #include <limits>
 #include <new>
 
-#include "operators/axis_rows.h"
 #include "operators/code_parameters.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/strides/axis_rows.h"
 
 namespace dmlcpu {
 namespace {

@@ -1,7 +1,7 @@
 // SOFTMAX and LOG_SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
-#include "operators/axis_rows.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/strides/axis_rows.h"
 
 namespace dmlcpu {
 namespace {

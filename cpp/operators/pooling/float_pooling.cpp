@@ -22,8 +22,8 @@
 #include "operators/pooling/largest_float.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

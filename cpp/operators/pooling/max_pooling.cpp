@@ -5,12 +5,12 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
-#include "operators/channel_planes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/channel_planes.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 

@@ -11,7 +11,7 @@
 #include "operators/pooling/pixel_rows.h"
 #include "operators/pooling/pooling_plan.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "operators/operator.h"
-#include "operators/strided_axes.h"
+#include "operators/strides/strided_axes.h"
 
 namespace dmlcpu {
 

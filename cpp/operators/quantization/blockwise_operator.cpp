@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "operators/nibble_staging.h"
 #include "operators/plan_words.h"
-#include "operators/staging.h"
+#include "operators/strides/nibble_staging.h"
+#include "operators/strides/staging.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

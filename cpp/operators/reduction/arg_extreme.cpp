@@ -16,8 +16,8 @@
 #include "operators/operator_table.h"
 #include "operators/reduction/row_extreme.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -11,7 +11,7 @@
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

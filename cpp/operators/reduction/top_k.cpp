@@ -20,7 +20,7 @@
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/cache_line.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"

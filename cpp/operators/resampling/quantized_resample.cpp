@@ -16,7 +16,7 @@
 #include "operators/plan_words.h"
 #include "operators/resampling/resample_taps.h"
 #include "operators/sizes.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 

@@ -1,4 +1,4 @@
-#include "operators/strided_axes.h"
+#include "operators/strides/strided_axes.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "operators/transposed_elements.h"
+#include "operators/strides/transposed_elements.h"
 
-#include "operators/element_rows.h"
-#include "operators/element_width.h"
 #include "operators/sizes.h"
+#include "operators/strides/element_rows.h"
+#include "operators/strides/element_width.h"
 
 namespace dmlcpu {
 

@@ -1,11 +1,11 @@
-#include "operators/channel_planes.h"
+#include "operators/strides/channel_planes.h"
 
 #include <algorithm>
 
-#include "operators/element_rows.h"
-#include "operators/element_width.h"
-#include "operators/staging.h"
-#include "operators/transposed_elements.h"
+#include "operators/strides/element_rows.h"
+#include "operators/strides/element_width.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/transposed_elements.h"
 #include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 

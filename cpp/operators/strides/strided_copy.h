@@ -17,7 +17,7 @@
 #include <string>
 
 #include "operators/operator.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/strided_runs.h"
 
 namespace dmlcpu {
 

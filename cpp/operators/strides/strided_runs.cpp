@@ -1,4 +1,4 @@
-#include "operators/strided_runs.h"
+#include "operators/strides/strided_runs.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -21,8 +21,8 @@
 #include <string>
 
 #include "operators/operator.h"
-#include "operators/staging.h"
-#include "operators/strided_axes.h"
+#include "operators/strides/staging.h"
+#include "operators/strides/strided_axes.h"
 
 namespace dmlcpu {
 

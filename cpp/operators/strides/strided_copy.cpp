@@ -1,14 +1,14 @@
-#include "operators/strided_copy.h"
+#include "operators/strides/strided_copy.h"
 
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
-#include "operators/element_rows.h"
-#include "operators/element_width.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "operators/transposed_elements.h"
+#include "operators/strides/element_rows.h"
+#include "operators/strides/element_width.h"
+#include "operators/strides/transposed_elements.h"
 #include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 

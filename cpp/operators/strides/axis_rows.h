@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <string>
 
-#include "operators/element_rows.h"
 #include "operators/operator.h"
-#include "operators/strided_runs.h"
+#include "operators/strides/element_rows.h"
+#include "operators/strides/strided_runs.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {

@@ -1,13 +1,13 @@
-#include "operators/axis_rows.h"
+#include "operators/strides/axis_rows.h"
 
 #include <algorithm>
 #include <stdexcept>
 
 #include "operators/attributes.h"
 #include "operators/buffer_layout.h"
-#include "operators/element_width.h"
 #include "operators/plan_words.h"
-#include "operators/transposed_elements.h"
+#include "operators/strides/element_width.h"
+#include "operators/strides/transposed_elements.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {

@@ -1,4 +1,4 @@
-#include "operators/packed_layout.h"
+#include "operators/strides/packed_layout.h"
 
 #include <stdexcept>
 

@@ -1,4 +1,4 @@
-#include "operators/nibble_staging.h"
+#include "operators/strides/nibble_staging.h"
 
 #include <algorithm>
 
