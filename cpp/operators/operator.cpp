@@ -46,6 +46,11 @@ const TensorLayout& OperatorDesc::tensor(std::size_t index) const {
   return *tensors[index];
 }
 
+const std::optional<TensorLayout>& OperatorDesc::optional_tensor(std::size_t index) const {
+  static const std::optional<TensorLayout> kNone;
+  return index < tensors.size() ? tensors[index] : kNone;
+}
+
 const std::vector<std::int64_t>& OperatorDesc::attribute(const std::string& name) const {
   const auto found = attributes.find(name);
   if (found == attributes.end() || found->second.empty()) throw std::invalid_argument(type + " lacks " + name);

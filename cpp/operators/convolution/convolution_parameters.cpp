@@ -49,12 +49,6 @@ ConvolutionParameters::ConvolutionParameters(const OperatorDesc& desc, const Con
   size_ = all.size();
 }
 
-// The layout of a tensor that may be absent.
-const std::optional<TensorLayout>& ConvolutionParameters::layout_of(std::size_t number) const {
-  static const std::optional<TensorLayout> kNone;
-  return number == kAbsent ? kNone : desc_.tensors[number];
-}
-
 std::int32_t ConvolutionParameters::input_zero_point(const TensorPointers& tensors) const {
   return static_cast<std::int32_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_)) + input_flip();
 }
@@ -64,7 +58,7 @@ void ConvolutionParameters::check_parameters() const {
     if (number != kAbsent) desc_.tensor(number);
   }
   for (const std::size_t number : {numbers_.filter_scale, numbers_.filter_zero_point, numbers_.bias}) {
-    const std::optional<TensorLayout>& layout = layout_of(number);
+    const std::optional<TensorLayout>& layout = desc_.optional_tensor(number);
     if (!layout) continue;
     const std::int64_t channels = layout->rank > 1 ? layout->sizes[1] : 1;
     if (layout->element_count() != channels || (channels != 1 && channels != geometry_.output_channels)) {
@@ -113,8 +107,8 @@ bool ConvolutionParameters::prepare_offsets(const TensorPointers& tensors, const
   constexpr std::uint8_t kNoZeroPoint = 0;
   constexpr std::int32_t kNoBias = 0;
   const std::int64_t zero_point_stride =
-      zero_points == nullptr ? 0 : channel_stride(layout_of(numbers_.filter_zero_point));
-  const std::int64_t bias_stride = biases == nullptr ? 0 : channel_stride(layout_of(numbers_.bias));
+      zero_points == nullptr ? 0 : channel_stride(desc_.optional_tensor(numbers_.filter_zero_point));
+  const std::int64_t bias_stride = biases == nullptr ? 0 : channel_stride(desc_.optional_tensor(numbers_.bias));
   if (zero_points == nullptr) zero_points = &kNoZeroPoint;
   if (biases == nullptr) biases = &kNoBias;
 
@@ -145,7 +139,7 @@ void ConvolutionParameters::prepare_multipliers(const TensorPointers& tensors, f
   const float output_scale = value_as_float(tensors[numbers_.output_scale], DataType::float32);
   const auto* filter_scales = static_cast<const float*>(tensors[numbers_.filter_scale]);
   const std::int64_t channels = geometry_.output_channels;
-  with_constant_stride(channel_stride(layout_of(numbers_.filter_scale)), [&](auto stride) {
+  with_constant_stride(channel_stride(desc_.optional_tensor(numbers_.filter_scale)), [&](auto stride) {
     for (std::int64_t c = 0; c < channels; ++c) {
       multiplier[c] = (input_scale * filter_scales[c * stride]) / output_scale;
     }

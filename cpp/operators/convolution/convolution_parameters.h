@@ -45,7 +45,6 @@ class ConvolutionParameters {
 
  private:
   bool requantizes() const { return numbers_.output_scale != kAbsent; }
-  const std::optional<TensorLayout>& layout_of(std::size_t number) const;
   // Elements of an array of channels.
   std::size_t channel_elements() const { return geometry_.padded_channels(algorithm_.channels_at_once()); }
 

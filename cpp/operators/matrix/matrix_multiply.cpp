@@ -52,7 +52,7 @@ class MatrixMultiply final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         numbers_(numbers),
         geometry_(matrix_geometry(desc(), desc().tensor(numbers.a), desc().tensor(numbers.b),
-                                  desc().tensor(numbers.output), layout_of(numbers.bias))),
+                                  desc().tensor(numbers.output), desc().optional_tensor(numbers.bias))),
         a_scale_(parameter(numbers.a_scale, Line::rows)),
         a_zero_point_(parameter(numbers.a_zero_point, Line::rows)),
         b_scale_(parameter(numbers.b_scale, Line::columns)),
@@ -125,16 +125,12 @@ class MatrixMultiply final : public CompiledOperator {
 
   bool has_scales() const { return numbers_.a_scale != kAbsent; }
   bool ends_in_codes() const { return numbers_.output_scale != kAbsent; }
-  const std::optional<TensorLayout>& layout_of(std::size_t number) const {
-    static const std::optional<TensorLayout> kNone;
-    return number == kAbsent ? kNone : desc().tensors[number];
-  }
   std::uint8_t a_flip() const { return offset_flip(desc().tensor(numbers_.a).type); }
   std::uint8_t b_flip() const { return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(numbers_.b).type)); }
   std::uint8_t output_flip() const { return offset_flip(desc().tensor(numbers_.output).type); }
 
   Parameter parameter(std::size_t number, Line line) const {
-    const std::optional<TensorLayout>& layout = layout_of(number);
+    const std::optional<TensorLayout>& layout = desc().optional_tensor(number);
     if (!layout) return {};
     const std::int64_t length = line == Line::rows ? geometry_.parameter_rows : geometry_.n;
     return {number, layout->type, line_parameter(desc(), layout, line, length)};
@@ -156,7 +152,7 @@ class MatrixMultiply final : public CompiledOperator {
                        : output == DataType::float32 ? kernels.to_float32
                                                      : kernels.to_float16,
             .output_bytes = element_size(output),
-            .has_bias = layout_of(numbers_.bias).has_value()};
+            .has_bias = desc().optional_tensor(numbers_.bias).has_value()};
   }
 
   MatrixParameters prepare(const TensorPointers& tensors, std::uint8_t* memory) const {
