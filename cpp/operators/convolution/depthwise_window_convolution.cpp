@@ -14,9 +14,10 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "operators/convolution/arranged_channels.h"
+#include "operators/convolution/arranged_convolution.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/padded_strips.h"
 #include "operators/plan_words.h"
@@ -71,10 +72,27 @@ std::vector<WindowBlock> blocks_of(std::size_t channels) {
   return blocks;
 }
 
-class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
+std::vector<std::size_t> channel_order(const std::vector<WindowBlock>& blocks) {
+  std::vector<std::size_t> channels;
+  channels.reserve(blocks.size() * kWindowLanes);
+  for (const WindowBlock& block : blocks) {
+    for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
+      channels.push_back(block.channel + window_lane_channel(block.channels, lane));
+    }
+  }
+  return channels;
+}
+
+// Of the packed filter.
+std::size_t block_bytes(std::size_t window) { return window_groups(window) * kWindowLanes * 4; }
+
+class DepthwiseWindowConvolution final : public ArrangedConvolution {
  public:
-  DepthwiseWindowConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry),
+  DepthwiseWindowConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target,
+                             std::vector<WindowBlock> blocks)
+      : ArrangedConvolution(geometry, blocks.size(), block_bytes(as_size(geometry.kernel_height)),
+                            channel_order(blocks)),
+        geometry_(geometry),
         target_(target),
         strips_(geometry, target.num_threads, columns_of_strip(geometry), 1, 0),
         channels_(as_size(geometry.output_channels)),
@@ -82,23 +100,14 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
         stride_(as_size(window_stride(geometry))),
         phases_(phases_of(geometry)),
         padding_bytes_(round_up(static_cast<std::size_t>(row_bytes(geometry)), kWindowLanes)),
-        blocks_(blocks_of(channels_)),
-        arranged_(geometry, blocks_.size(), window_groups(window_) * kWindowLanes * 4, blocks_.size() * kWindowLanes) {}
+        blocks_(std::move(blocks)) {}
 
-  std::size_t packed_filter_size() const override { return arranged_.packed_filter_size(); }
-  const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return arranged_.filter_sums(packed); }
-  std::size_t arranged_size() const override { return arranged_.arranged_size(); }
-  bool arranges_all() const override { return true; }
-  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
-                            std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return padding_bytes_; }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
   std::string describe() const override;
 
  private:
-  template <class Value>
-  void order_parameters(const Value* of_channels, Value* ordered) const;
   std::int32_t pack_lane(const std::uint8_t* of_channel, std::uint8_t flip, std::uint8_t* codes) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                 const std::uint8_t* padding) const noexcept;
@@ -113,7 +122,6 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
   std::int64_t phases_;
   std::size_t padding_bytes_;  // of a row, and 64 at least
   std::vector<WindowBlock> blocks_;
-  ArrangedChannels arranged_;
 };
 
 // The groups of a lane of a block, kWindowLanes groups apart; returns the sum of its taps.
@@ -135,7 +143,7 @@ std::int32_t DepthwiseWindowConvolution::pack_lane(const std::uint8_t* of_channe
 void DepthwiseWindowConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip,
                                              std::uint8_t* packed) const {
   std::memset(packed, 0, packed_filter_size());
-  std::int32_t* sums = arranged_.filter_sums(packed);
+  std::int32_t* sums = packed_sums(packed);
   std::uint8_t* of_block = packed;
   for (const WindowBlock& block : blocks_) {
     for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
@@ -143,25 +151,8 @@ void DepthwiseWindowConvolution::pack_filter(const std::uint8_t* filter, std::ui
       const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
       sums[channel] = pack_lane(of_channel, flip, of_block + lane * 4);
     }
-    of_block += window_groups(window_) * kWindowLanes * 4;
+    of_block += block_bytes(window_);
   }
-}
-
-template <class Value>
-void DepthwiseWindowConvolution::order_parameters(const Value* of_channels, Value* ordered) const {
-  // Four neighbouring lanes are neighbouring channels.
-  for (const WindowBlock& block : blocks_) {
-    for (std::size_t lane = 0; lane < kWindowLanes; lane += 4, ordered += 4) {
-      const std::size_t channel = block.channel + window_lane_channel(block.channels, lane);
-      std::memcpy(ordered, of_channels + channel, 4 * sizeof(Value));
-    }
-  }
-}
-
-ChannelParameters DepthwiseWindowConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*,
-                                                      std::int32_t, std::uint8_t* arranged) const {
-  return arranged_.arrange(channels, arranged,
-                           [&](const auto* of_channels, auto* of_lanes) { order_parameters(of_channels, of_lanes); });
 }
 
 void DepthwiseWindowConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
@@ -269,7 +260,7 @@ bool depthwise_window_applies(const ConvolutionGeometry& geometry, const Executi
 
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
                                                                         const ExecutionTarget& target) {
-  return std::make_unique<DepthwiseWindowConvolution>(geometry, target);
+  return std::make_unique<DepthwiseWindowConvolution>(geometry, target, blocks_of(as_size(geometry.output_channels)));
 }
 
 }  // namespace dmlcpu

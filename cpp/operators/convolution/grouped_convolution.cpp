@@ -6,9 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "operators/buffer_layout.h"
-#include "operators/convolution/arranged_channels.h"
+#include "operators/convolution/arranged_convolution.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/padded_strips.h"
 #include "operators/plan_words.h"
@@ -33,19 +34,48 @@ double strip_columns(const ConvolutionGeometry& geometry) {
                   as_number(geometry.output_width));
 }
 
-class GroupedConvolution final : public ConvolutionAlgorithm {
+std::size_t lanes_of_group(const ConvolutionGeometry& geometry) {
+  return as_size(geometry.group_input_channels()) / kGroupedLaneChannels;
+}
+
+// Whole blocks of the kernel's lanes, and the packed filter of a channel.
+std::size_t padded_channels(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  return round_up(as_size(geometry.output_channels), kernels.lanes * kGroupedLaneChannels);
+}
+std::size_t channel_bytes(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  const std::size_t tap_bytes = lanes_of_group(geometry) * kGroupedLaneChannels * (kernels.widened ? 2 : 1);
+  return as_size(geometry.kernel_height * geometry.kernel_width) * tap_bytes;
+}
+
+// A lane has kGroupedLaneChannels channels, of which kernels read the first ones of all lanes of a block together.
+std::vector<std::size_t> channel_order(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  const std::size_t channels = padded_channels(geometry, kernels);
+  std::vector<std::size_t> ordered;
+  ordered.reserve(channels);
+  for (std::size_t block = 0; block < channels; block += kernels.lanes * kGroupedLaneChannels) {
+    for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
+      for (std::size_t lane = 0; lane < kernels.lanes; ++lane) {
+        ordered.push_back(block + lane * kGroupedLaneChannels + t);
+      }
+    }
+  }
+  return ordered;
+}
+
+class GroupedConvolution final : public ArrangedConvolution {
  public:
   GroupedConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry),
+      : ArrangedConvolution(geometry, padded_channels(geometry, *target.kernels().grouped),
+                            channel_bytes(geometry, *target.kernels().grouped),
+                            channel_order(geometry, *target.kernels().grouped)),
+        geometry_(geometry),
         target_(target),
         kernels_(*target.kernels().grouped),
         strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)), 1,
                 static_cast<std::int64_t>(ring_rows(geometry))),
         channels_(as_size(geometry.output_channels)),
-        padded_channels_(round_up(channels_, kernels_.lanes * kGroupedLaneChannels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
-        group_lanes_(as_size(geometry.group_input_channels()) / kGroupedLaneChannels),
-        arranged_(geometry, padded_channels_, taps_ * channel_tap_bytes(), padded_channels_) {
+        group_lanes_(lanes_of_group(geometry)) {
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
     ring_ = own.take(strips_.ring_bytes() + kernels_.lanes * kGroupedLaneChannels);
@@ -56,38 +86,27 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
     scratch_size_ = all.size();
   }
 
-  std::size_t packed_filter_size() const override { return arranged_.packed_filter_size(); }
-  const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return arranged_.filter_sums(packed); }
-  std::size_t arranged_size() const override { return arranged_.arranged_size(); }
-  bool arranges_all() const override { return true; }
-  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
-                            std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return scratch_size_; }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
   std::string describe() const override;
 
  private:
-  // Bytes of the packed filter for one output channel and tap.
-  std::size_t channel_tap_bytes() const { return group_lanes_ * kGroupedLaneChannels * (kernels_.widened ? 2 : 1); }
   std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
                         std::uint8_t* packed) const;
-  template <class Value>
-  void order_parameters(const Value* of_channels, Value* ordered) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
   const GroupedKernels& kernels_;
   PaddedStrips strips_;
-  std::size_t channels_, padded_channels_, taps_, group_lanes_;
-  ArrangedChannels arranged_;
+  std::size_t channels_, taps_, group_lanes_;
   // Of the scratch memory, and within a participant's part of it.
   std::size_t scratch_size_, ring_, tap_offsets_, participant_size_;
 };
 
 void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const {
-  std::int32_t* sums = arranged_.filter_sums(packed);
+  std::int32_t* sums = packed_sums(packed);
   std::memset(packed, 0, packed_filter_size());
   for (std::size_t channel = 0; channel < channels_; ++channel) {
     const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
@@ -124,24 +143,6 @@ std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8
     }
   }
   return sum;
-}
-
-template <class Value>
-void GroupedConvolution::order_parameters(const Value* of_channels, Value* ordered) const {
-  for (std::size_t block = 0; block < padded_channels_; block += kernels_.lanes * kGroupedLaneChannels) {
-    for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
-      for (std::size_t lane = 0; lane < kernels_.lanes; ++lane) {
-        const std::size_t channel = block + lane * kGroupedLaneChannels + t;
-        *ordered++ = channel < channels_ ? of_channels[channel] : Value{0};
-      }
-    }
-  }
-}
-
-ChannelParameters GroupedConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
-                                              std::uint8_t* arranged) const {
-  return arranged_.arrange(channels, arranged,
-                           [&](const auto* of_channels, auto* of_lanes) { order_parameters(of_channels, of_lanes); });
 }
 
 void GroupedConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
