@@ -79,9 +79,9 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
         strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_), buffer_rows_,
                 rows_of_ring(geometry, taps_)) {
     mark_taps();
-    buffer_bytes_ = round_up(strips_.row_bytes() * (taps_.pairs ? 2 : 4) + kDepthwiseLanes * 4, kAlignment);
+    buffer_bytes_ = round_up(strips_.ring().row_bytes() * (taps_.pairs ? 2 : 4) + kDepthwiseLanes * 4, kAlignment);
     BufferLayout layout;
-    ring_ = layout.take(strips_.ring_bytes());
+    ring_ = layout.take(strips_.ring().bytes());
     interleaved_ = layout.take(taps_.buffers.size(), buffer_bytes_);
     participant_size_ = layout.size();
 
@@ -201,10 +201,10 @@ void DepthwiseConvolution::interleave(std::int64_t top, std::int64_t outputs, st
       const Tap& tap = taps_.buffers[buffer].taps[i];
       // A row that is no tap of the first output row may be one of the next: rows follow each other there.
       const std::int64_t next =
-          buffer_rows_ > 1 ? std::min<std::int64_t>(static_cast<std::int64_t>(i), strips_.ring_rows() - 1) : 0;
+          buffer_rows_ > 1 ? std::min<std::int64_t>(static_cast<std::int64_t>(i), strips_.ring().rows() - 1) : 0;
       const std::int64_t row = top + (tap.row >= 0 ? tap.row * geometry_.dilation_height : next);
       const std::int64_t column = tap.row < 0 ? 0 : tap.column * geometry_.dilation_width;
-      run.rows[i] = own + ring_ + strips_.row_offset(row) + as_size(column) * channels_;
+      run.rows[i] = own + ring_ + strips_.ring().offset(row) + as_size(column) * channels_;
       furthest = std::max(furthest, column);
     }
     run.count = as_size(columns - furthest) * channels_;
@@ -229,7 +229,7 @@ std::int64_t DepthwiseConvolution::interleave_pairs(const ConvolutionDispatch& d
 
 // Rows 2 * pair and the next one of the padded input, which stand in the ring, for the outputs of a strip.
 void DepthwiseConvolution::interleave_pair(std::int64_t pair, std::int64_t outputs, std::uint8_t* own) const noexcept {
-  const std::uint8_t *upper = own + ring_, *lower = upper + strips_.row_bytes();
+  const std::uint8_t *upper = own + ring_, *lower = upper + strips_.ring().row_bytes();
   std::uint8_t* output = own + interleaved_ + as_size(pair) % taps_.buffers.size() * buffer_bytes_;
   for (std::int64_t column = 0; column < strips_.columns_read(outputs); column += 2) {
     target_.kernels().pack->interleave(

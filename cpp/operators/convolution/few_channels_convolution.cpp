@@ -17,6 +17,7 @@
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/padded_row.h"
 #include "operators/convolution/padded_strips.h"
+#include "operators/convolution/row_ring.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
@@ -68,8 +69,8 @@ class FewChannelsConvolution final : public ConvolutionAlgorithm {
         channels_(as_size(geometry.output_channels)),
         groups_(divide_up(geometry.input_channels, kGroup)),
         strip_columns_(columns_of_strip(geometry_)),
-        ring_rows_(static_cast<std::int64_t>(ring_rows(geometry_))),
-        group_bytes_(as_size(strips_.columns_read(strip_columns_) * kGroup)) {
+        group_bytes_(as_size(strips_.columns_read(strip_columns_) * kGroup)),
+        ring_(static_cast<std::int64_t>(ring_rows(geometry_)), as_size(groups_) * group_bytes_) {
     for (std::int64_t column = 0; column < geometry_.kernel_width; ++column) {
       for (std::int64_t group = 0; group < groups_; ++group) {
         offsets_.push_back(as_size(group) * group_bytes_ + as_size(column * geometry_.dilation_width * kGroup));
@@ -80,8 +81,7 @@ class FewChannelsConvolution final : public ConvolutionAlgorithm {
     sums_ = filter.take(channels_, sizeof(std::int32_t));
     filter_size_ = filter.size();
     BufferLayout own;
-    row_bytes_ = as_size(groups_) * group_bytes_;
-    ring_ = own.take(as_size(ring_rows_) * row_bytes_ + kFewChannelsPixels * as_size(kGroup));
+    ring_at_ = own.take(ring_.bytes() + kFewChannelsPixels * as_size(kGroup));
     rows_ = own.take(as_size(geometry_.kernel_height), sizeof(const std::uint8_t*));
     codes_ = own.take(writes_rows() ? 0 : channels_ * as_size(strip_columns_));
     participant_size_ = own.size();
@@ -116,12 +116,13 @@ class FewChannelsConvolution final : public ConvolutionAlgorithm {
   const FewChannelsKernels& kernels_;
   PaddedStrips strips_;
   std::size_t channels_;
-  std::int64_t groups_, strip_columns_, ring_rows_;
-  std::size_t group_bytes_, row_bytes_;  // of a padded row
-  std::vector<std::size_t> offsets_;     // of the segments of a row
-  std::size_t sums_, filter_size_;       // in the packed filter
+  std::int64_t groups_, strip_columns_;
+  std::size_t group_bytes_;  // of a padded row
+  RowRing ring_;
+  std::vector<std::size_t> offsets_;  // of the segments of a row
+  std::size_t sums_, filter_size_;    // in the packed filter
   // Of the scratch memory, and within a participant's part of it.
-  std::size_t scratch_size_, ring_, rows_, codes_, participant_size_;
+  std::size_t scratch_size_, ring_at_, rows_, codes_, participant_size_;
 };
 
 // The i-th of four codes in a filter's `factors`-th group of them.
@@ -169,9 +170,7 @@ void FewChannelsConvolution::run_task(const ConvolutionDispatch& dispatch, const
                                       std::uint8_t* own) const noexcept {
   const PlaneStrides& strides = geometry_.output;
   const auto** rows = reinterpret_cast<const std::uint8_t**>(own + rows_);
-  const auto row_of_ring = [&](std::int64_t padded_row) {
-    return own + ring_ + as_size(padded_row % ring_rows_) * row_bytes_;
-  };
+  std::uint8_t* const ring = own + ring_at_;
   FewChannelsRun run = {.rows = rows,
                         .row_count = as_size(geometry_.kernel_height),
                         .offsets = offsets_.data(),
@@ -189,11 +188,12 @@ void FewChannelsConvolution::run_task(const ConvolutionDispatch& dispatch, const
   std::int64_t loaded = 0;
   for (std::int64_t row = task.first_row; row < task.end_row; ++row) {
     const std::int64_t top = row * geometry_.stride_height;
-    for (loaded = std::max(loaded, top); loaded < top + ring_rows_; ++loaded) {
-      load_row(dispatch.source, task, loaded, row_of_ring(loaded));
+    loaded = ring_.fill(top, loaded, ring, [&](std::int64_t padded_row, std::uint8_t* target) {
+      load_row(dispatch.source, task, padded_row, target);
+    });
+    for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
+      rows[r] = ring + ring_.offset(top + r * geometry_.dilation_height);
     }
-    for (std::int64_t r = 0; r < geometry_.kernel_height; ++r)
-      rows[r] = row_of_ring(top + r * geometry_.dilation_height);
     std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
     if (writes_rows()) {
       run.output = output;

@@ -78,7 +78,7 @@ class GroupedConvolution final : public ArrangedConvolution {
         group_lanes_(lanes_of_group(geometry)) {
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
-    ring_ = own.take(strips_.ring_bytes() + kernels_.lanes * kGroupedLaneChannels);
+    ring_ = own.take(strips_.ring().bytes() + kernels_.lanes * kGroupedLaneChannels);
     tap_offsets_ = own.take(taps_, sizeof(std::size_t));
     participant_size_ = own.size();
     BufferLayout all;
@@ -161,7 +161,7 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
     loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_);
     std::size_t tap = 0;
     for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
-      const std::size_t of_row = strips_.row_offset(top + r * geometry_.dilation_height);
+      const std::size_t of_row = strips_.ring().offset(top + r * geometry_.dilation_height);
       for (std::int64_t c = 0; c < geometry_.kernel_width; ++c, ++tap) {
         offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
       }

@@ -20,8 +20,7 @@ PaddedStrips::PaddedStrips(const ConvolutionGeometry& geometry, int num_threads,
       strip_columns_(strip_columns),
       strips_(divide_up(geometry.output_width, strip_columns)),
       row_step_(row_step),
-      ring_rows_(ring_rows),
-      row_bytes_(as_size(columns_read(strip_columns) * geometry.input_channels)) {
+      ring_(ring_rows, as_size(columns_read(strip_columns) * geometry.input_channels)) {
   const std::int64_t rows_for_all =
       num_threads == 1 ? kMostRowsOfTask
                        : divide_up(geometry.output_height * geometry.batch * strips_, num_threads * kTasksPerThread);
@@ -66,11 +65,10 @@ PaddedStrips::Task PaddedStrips::task(std::size_t index) const {
 
 std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernels& kernels, const Task& task,
                                 std::int64_t top, std::int64_t loaded, std::uint8_t* ring) const noexcept {
-  for (loaded = std::max(loaded, top); loaded < top + ring_rows_; ++loaded) {
-    pack_padded_row(geometry_, kernels, source, task.image, loaded, task.first_column * geometry_.stride_width,
-                    columns_read(task.columns), ring + row_offset(loaded));
-  }
-  return loaded;
+  return ring_.fill(top, loaded, ring, [&](std::int64_t padded_row, std::uint8_t* target) {
+    pack_padded_row(geometry_, kernels, source, task.image, padded_row, task.first_column * geometry_.stride_width,
+                    columns_read(task.columns), target);
+  });
 }
 
 std::string PaddedStrips::describe() const {

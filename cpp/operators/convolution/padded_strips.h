@@ -1,5 +1,5 @@
 // The input of a convolution for algorithms that walk down strips of output columns: the padded rows that a strip's
-// window touches stand in a ring, channels together, and each is loaded once a task.
+// window touches stand in a ring (row_ring.h), channels together, and each is loaded once a task.
 //
 //   output     a task: one strip, a band of rows         ring, 3x3 filter
 //              | strip 0 | strip 1 |                       row 0   p p p p p        then row 3
@@ -17,6 +17,7 @@
 #include "kernels/kernel_table.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/convolution_geometry.h"
+#include "operators/convolution/row_ring.h"
 #include "operators/sizes.h"
 
 namespace dmlcpu {
@@ -42,18 +43,13 @@ class PaddedStrips {
   // Threads that can take part.
   int participants() const { return participants_; }
 
-  std::int64_t ring_rows() const { return ring_rows_; }
-  std::size_t row_bytes() const { return row_bytes_; }
-  std::size_t ring_bytes() const { return as_size(ring_rows_) * row_bytes_; }
-  // Where a row of the padded input stands in the ring.
-  std::size_t row_offset(std::int64_t padded_row) const { return as_size(padded_row % ring_rows_) * row_bytes_; }
+  const RowRing& ring() const { return ring_; }
   // Columns of the padded input that so many outputs of one row read.
   std::int64_t columns_read(std::int64_t outputs) const {
     return window_extent(outputs, geometry_.stride_width, geometry_.kernel_width, geometry_.dilation_width);
   }
 
-  // Fills the ring with the rows of the padded input from top on, but loads none before `loaded`, which it has already;
-  // returns the end of what it has then. A task begins with 0.
+  // RowRing::fill of a task's part of the rows.
   std::int64_t load(const ActivationSource& source, const PackKernels& kernels, const Task& task, std::int64_t top,
                     std::int64_t loaded, std::uint8_t* ring) const noexcept;
 
@@ -64,8 +60,8 @@ class PaddedStrips {
   std::int64_t first_row(std::int64_t band) const;
 
   ConvolutionGeometry geometry_;
-  std::int64_t strip_columns_, strips_, row_step_, bands_, ring_rows_;
-  std::size_t row_bytes_;
+  std::int64_t strip_columns_, strips_, row_step_, bands_;
+  RowRing ring_;
   int participants_;
 };
 
