@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "operators/convolution/product_estimates.h"
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {
 namespace {
+
+// Of a cache line that is copied: of pixels, and of cells, where a piece of each row is copied by itself.
+constexpr double kPixelLineCycles = 4.0, kCellLineCycles = 6.0, kPieceCycles = 2.0;
+// Of windows that begin amid a line: of a step of k that is read as it lies, for 32 rows by 32 columns, and of a place
+// of the line more that they begin at.
+constexpr double kSlowStepCycles = 88.0, kPlaceCycles = 2.0;
 
 std::size_t lines_of(std::int64_t bytes) { return round_up(as_size(bytes), kCacheLine) / kCacheLine; }
 
@@ -26,7 +33,6 @@ std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
 }
 
 ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  constexpr double kLineCycles = 4.0;
   const TermOrder order =
       term_order(geometry.kernel_height * geometry.kernel_width, geometry.input_channels, kernels.kr);
   const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
@@ -34,12 +40,11 @@ ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels
   return {.cells = PlaneCells::pixels(static_cast<std::int64_t>(order.segment_padded)),
           .order = order,
           .padding = 0,
-          .cycles = cycles_of(geometry, kernels, order.k(), kLineCycles * lines)};
+          .cycles = cycles_of(geometry, kernels, order.k(), kPixelLineCycles * lines)};
 }
 
 // Pixels without gaps, whose windows begin anywhere: the kernel copies rows of so many terms, and reads longer ones.
 ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  constexpr double kLineCycles = 4.0, kSlowStepCycles = 88.0;  // for 32 rows by 32 columns
   const TermOrder order =
       term_order(geometry.kernel_height, geometry.kernel_width * geometry.input_channels, kernels.kr);
   const std::int64_t columns = geometry.group_output_channels();
@@ -52,13 +57,12 @@ ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKern
   return {.cells = PlaneCells::pixels(geometry.input_channels),
           .order = order,
           .padding = 0,
-          .cycles = kEstimatedRows * kLineCycles * copied + slow +
+          .cycles = kEstimatedRows * kPixelLineCycles * copied + slow +
                     cycles_of_rows(kernels, order.k(), columns, copies ? lines : 0)};
 }
 
 // Pixels without gaps, whose windows begin at some of so many places of a line.
 ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t places) {
-  constexpr double kLineCycles = 4.0, kPlaceCycles = 2.0;
   const std::size_t terms = as_size(geometry.kernel_width * geometry.input_channels);
   const std::size_t from_place = kCacheLine / as_size(places), rows = as_size(geometry.kernel_height);
   TermOrder order = term_order(geometry.kernel_height, static_cast<std::int64_t>(terms), kernels.kr);
@@ -75,7 +79,7 @@ ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernel
           .order = order,
           .padding = order.segment_padded - terms,
           .cycles = cycles_of(geometry, kernels, rows * steps / as_size(places),
-                              kLineCycles * lines + kPlaceCycles * static_cast<double>(places - 1))};
+                              kPixelLineCycles * lines + kPlaceCycles * static_cast<double>(places - 1))};
 }
 
 // Cells of so many rows of a window: a single one, a multiple of the stride, or all.
@@ -85,7 +89,6 @@ ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const bool are_whole = rows % geometry.stride_height == 0 || rows == geometry.kernel_height;
   const std::int64_t row_step = are_whole ? geometry.stride_height : 1;
   const std::int64_t rows_of_output_row = geometry.stride_height / row_step;
-  constexpr double kLineCycles = 6.0, kPieceCycles = 2.0;
   const double lines = static_cast<double>(lines_of(rows * terms)) * static_cast<double>(rows_of_output_row);
   const double pieces = static_cast<double>(rows * rows_of_output_row);
   return {.cells = {.are_windows = true,
@@ -95,7 +98,44 @@ ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& ker
                     .multiple = 1},
           .order = order,
           .padding = 0,
-          .cycles = cycles_of(geometry, kernels, order.k(), kLineCycles * lines + kPieceCycles * pieces)};
+          .cycles = cycles_of(geometry, kernels, order.k(), kCellLineCycles * lines + kPieceCycles * pieces)};
+}
+
+// Of the cells of windows, numbers of rows that may pay.
+std::vector<std::int64_t> rows_of_cells(const ConvolutionGeometry& geometry) {
+  // Larger cells leave the caches: of all windows, and what is copied again for each row of the output.
+  constexpr std::int64_t kMostCellBytes = 4096, kMostRepeatedBytes = 512;
+  const std::int64_t stride = geometry.stride_height, height = geometry.kernel_height;
+  const auto fit = [&](std::int64_t rows) {
+    const std::int64_t bytes = rows * geometry.kernel_width * geometry.input_channels;
+    return bytes <= (rows <= stride ? kMostCellBytes : kMostRepeatedBytes);
+  };
+  if (geometry.stride_width > geometry.kernel_width || stride > height || !fit(1)) return {};
+  std::vector<std::int64_t> result = {1};
+  if (geometry.dilation_height > 1) return result;
+  for (std::int64_t rows = stride; rows < height && fit(rows); rows += stride) {
+    if (rows > 1) result.push_back(rows);
+  }
+  if (height > 1 && fit(height)) result.push_back(height);
+  return result;
+}
+
+// Those of pixels apart, which every window can have, then what may be better.
+std::vector<ProductCells> cells_in_question(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  std::vector<ProductCells> result = {pixels_apart(geometry, kernels)};
+  if (geometry.dilation_width > 1) return result;
+  result.push_back(pixels_anywhere(geometry, kernels));
+  if (const std::int64_t places = places_of_windows(geometry); places != 0) {
+    const ProductCells packed = pixels_packed(geometry, kernels, places);
+    if (packed.order.k() <= kernels.most_exact_terms) result.push_back(packed);
+  }
+  for (const std::int64_t rows : rows_of_cells(geometry)) result.push_back(windows(geometry, kernels, rows));
+  return result;
+}
+
+bool is_allowed(const ConvolutionGeometry& geometry, const ProductCells& cells) {
+  return cells.order.segments <= kMostSegments && cells.cells.rows <= PlaneCells::kMostRows &&
+         PaddedPlanes::holds(geometry, cells.cells);
 }
 
 }  // namespace
@@ -105,33 +145,10 @@ bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels
 }
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  ProductCells best = pixels_apart(geometry, kernels);
-  const auto is_allowed = [&](const ProductCells& cells) {
-    return cells.order.segments <= kMostSegments && cells.cells.rows <= PlaneCells::kMostRows &&
-           PaddedPlanes::holds(geometry, cells.cells);
-  };
-  const auto consider = [&](const ProductCells& cells) {
-    if (is_allowed(cells) && (cells.cycles < best.cycles || !is_allowed(best))) best = cells;
-  };
-  const std::int64_t stride = geometry.stride_height, height = geometry.kernel_height;
-  if (geometry.dilation_width > 1) return best;
-  consider(pixels_anywhere(geometry, kernels));
-  if (const std::int64_t places = places_of_windows(geometry); places != 0) {
-    const ProductCells packed = pixels_packed(geometry, kernels, places);
-    if (packed.order.k() <= kernels.most_exact_terms) consider(packed);
-  }
-  // Larger cells leave the caches: of all windows, and what is copied again for each row of the output.
-  constexpr std::int64_t kMostCellBytes = 4096, kMostRepeatedBytes = 512;
-  const std::int64_t row_bytes = geometry.kernel_width * geometry.input_channels;
-  if (geometry.stride_width > geometry.kernel_width || stride > height || row_bytes > kMostCellBytes) return best;
-  consider(windows(geometry, kernels, 1));
-  if (geometry.dilation_height > 1) return best;
-  for (std::int64_t rows = stride; rows < height; rows += stride) {
-    if (rows * row_bytes > (rows == stride ? kMostCellBytes : kMostRepeatedBytes)) break;
-    consider(windows(geometry, kernels, rows));
-  }
-  if (height * row_bytes <= (height == stride ? kMostCellBytes : kMostRepeatedBytes)) {
-    consider(windows(geometry, kernels, height));
+  const std::vector<ProductCells> candidates = cells_in_question(geometry, kernels);
+  ProductCells best = candidates.front();
+  for (const ProductCells& cells : candidates) {
+    if (is_allowed(geometry, cells) && (cells.cycles < best.cycles || !is_allowed(geometry, best))) best = cells;
   }
   return best;
 }
