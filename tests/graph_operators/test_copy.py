@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from fills import input_fills
 from graph_cases import assert_native_matches_reference
-from native_operator import run_native
+from native_operator import bind_native, run_native
 from operator_case import OperatorCase
 from strategies import input_tensors, output_tensors, tensor_sizes
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
@@ -124,6 +124,17 @@ def test_repeats(devices: Devices, data_type: str, sizes: tuple[int, ...], repea
         "output_tensor": blank_tensor(data_type, sizes, strides_in(sizes, order, 1, gap)),
     }
     assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
+
+
+def test_a_description_tells_the_tasks_that_copy_and_those_that_repeat() -> None:
+    tensors = {
+        "input_tensor": blank_tensor("UINT8", (30_000, 7), (0, 1)),
+        "output_tensor": blank_tensor("UINT8", (30_000, 7), None),
+    }
+    assert bind_native(dmlcpu.Device(num_threads=2), "COPY", tensors, {}).describe().splitlines() == [
+        "copy: runs, 1 block of 1 x 7 elements, 30000 times",
+        "tasks: 1, on 1 thread, then 4 tasks on 2 threads that repeat these elements",
+    ]
 
 
 @pytest.mark.parametrize(

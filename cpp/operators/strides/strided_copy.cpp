@@ -88,7 +88,12 @@ void StridedCopy::cut_into_tasks(std::size_t elements) {
   rows_ = {rows, std::clamp<std::size_t>(round_up(wanted / columns_.piece, kCacheLine), 1, rows)};
   const std::size_t outer = runs_.count() / rows / repeats_;
   outer_ = {outer, std::clamp<std::size_t>(wanted / (columns_.piece * rows_.piece), 1, outer)};
+  if (repeats_ > 1) {
+    copies_ = {repeats_ - 1, std::max<std::size_t>(StridedRuns::kElementsPerTask / slice_elements(), 1)};
+  }
 }
+
+std::size_t StridedCopy::slice_elements() const { return as_size(runs_.stride(kOutput, runs_.rank() - 1)); }
 
 // The block of a number among those of an outer place, whose axes are neither rows nor columns.
 StridedCopy::OuterPlace StridedCopy::outer_place(std::size_t index) const {
@@ -140,13 +145,12 @@ void StridedCopy::run(const void* input, void* output) const {
 }
 
 void StridedCopy::repeat(std::uint8_t* output) const {
-  const std::size_t elements = as_size(runs_.stride(kOutput, runs_.rank() - 1)), bytes = elements * element_bytes_;
-  const std::size_t together = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
-  parallel_for((repeats_ - 1 + together - 1) / together, target_.num_threads, [&](std::size_t task, int) noexcept {
-    const std::size_t first = 1 + task * together;
-    std::uint8_t* target = output + first * bytes;
+  const std::size_t bytes = slice_elements() * element_bytes_;
+  parallel_for(copies_.count(), target_.num_threads, [&](std::size_t task, int) noexcept {
+    const std::size_t first = task * copies_.piece;
+    std::uint8_t* target = output + (1 + first) * bytes;
     std::memcpy(target, output, bytes);
-    repeat_front(target, bytes, std::min(together, repeats_ - first) * bytes);
+    repeat_front(target, bytes, std::min(copies_.piece, copies_.size - first) * bytes);
   });
 }
 
@@ -200,11 +204,14 @@ void StridedCopy::copy_tiles(const Block& block) const {
 
 std::string StridedCopy::describe() const {
   static constexpr std::array kNames = {"runs", "fill", "transposed", "elements"};
-  const std::size_t tasks = outer_.count() * rows_.count() * columns_.count();
-  return std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " + std::to_string(outer_.size) +
-         " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) + " elements" +
-         (repeats_ > 1 ? ", " + std::to_string(repeats_) + " times" : "") + "\n" +
-         tasks_line(static_cast<std::int64_t>(tasks), target_.num_threads);
+  const auto number = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  const std::string of_slice = std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " +
+                               counted(number(outer_.size), "block") + " of " + std::to_string(rows_.size) + " x " +
+                               std::to_string(columns_.size) + " elements";
+  const std::string tasks = tasks_line(number(outer_.count() * rows_.count() * columns_.count()), target_.num_threads);
+  if (repeats_ == 1) return of_slice + "\n" + tasks;
+  return of_slice + ", " + std::to_string(repeats_) + " times\n" + tasks + ", then " +
+         tasks_on_threads(number(copies_.count()), target_.num_threads) + " that repeat these elements";
 }
 
 }  // namespace dmlcpu

@@ -59,6 +59,7 @@ class StridedCopy {
   void cut_into_tasks(std::size_t elements);
   void find_repeats();
   void choose_rows();
+  std::size_t slice_elements() const;  // where there are repeats
   OuterPlace outer_place(std::size_t index) const;
   void advance(OuterPlace& place) const;
   void repeat(std::uint8_t* output) const;
@@ -73,6 +74,7 @@ class StridedCopy {
   std::size_t row_axis_ = 1;  // with axis 0 it makes a block; rank() and more where there is no other axis
   std::size_t repeats_ = 1;   // of the slice that is not along the outermost axis
   Cut columns_{}, rows_{}, outer_{};
+  Cut copies_{};  // of the first slice
 };
 
 }  // namespace dmlcpu
