@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>

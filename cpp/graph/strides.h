@@ -1,8 +1,6 @@
 // Arithmetic on the strides of views.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 
 #include "operators/operator.h"

@@ -2,7 +2,6 @@
 #include <immintrin.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/float_pool/float_pool.h"
 

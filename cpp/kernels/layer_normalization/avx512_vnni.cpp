@@ -1,8 +1,6 @@
 // layer_normalization.h for AVX-512: 16 lanes, the rest by one mask.
 #include <immintrin.h>
 
-#include <cstring>
-
 #include "kernels/layer_normalization/layer_normalization.h"
 
 #ifndef __AVX512VNNI__

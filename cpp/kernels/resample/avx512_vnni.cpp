@@ -2,8 +2,6 @@
 // goes by the reciprocal (codes/avx512_vnni.inl.h, with the proof), unless the output's scale is negative or extreme.
 #include <immintrin.h>
 
-#include <cstring>
-
 #include "kernels/resample/resample.h"
 
 #ifndef __AVX512VNNI__

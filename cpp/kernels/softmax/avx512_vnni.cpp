@@ -3,8 +3,6 @@
 // of floats are bound by the arithmetic of the exponential.
 #include <immintrin.h>
 
-#include <cstring>
-
 #include "kernels/softmax/softmax.h"
 
 #ifndef __AVX512VNNI__

@@ -4,7 +4,6 @@
 // Products: tiles of 14 x 32, as those of gemm: 28 accumulators, 2 vectors of the filter, 1 broadcast.
 #include <immintrin.h>
 
-#include <cstring>
 #include <utility>
 
 #include "kernels/winograd/winograd.h"

@@ -5,7 +5,6 @@
 // An input that an algorithm reads slowly is copied first (float_input_staging.h):
 //
 //   input {N, C, H, W} -> {n, H, W, C} -> algorithm -> output, of any strides
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>

@@ -1,7 +1,6 @@
 #include "operators/convolution/padded_planes.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "operators/convolution/padded_row.h"
 #include "operators/sizes.h"

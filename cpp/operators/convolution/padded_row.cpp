@@ -1,6 +1,5 @@
 #include "operators/convolution/padded_row.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "operators/sizes.h"

@@ -12,7 +12,6 @@
 //
 //     product of the filter's rows and the panels into the planes of the output
 #include <algorithm>
-#include <array>
 #include <sstream>
 
 #include "operators/buffer_layout.h"

@@ -1,6 +1,5 @@
 #include "operators/convolution/product_cells.h"
 
-#include <algorithm>
 #include <numeric>
 #include <vector>
 

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "kernels/gemm/gemm.h"
 #include "operators/convolution/packed_filter.h"

@@ -15,7 +15,6 @@
 // * wz takes its share out of convolution_algorithm.h's offset. A region may have no taps at all.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

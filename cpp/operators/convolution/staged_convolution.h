@@ -6,8 +6,6 @@
 // become unsigned on the way.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 
 #include "operators/convolution/convolution_algorithm.h"

@@ -1,6 +1,5 @@
 // ELEMENT_WISE_BINARY: tensors a, b, output, FLOAT32, of equal sizes (a stride of 0 broadcasts); attribute function, a
 // FloatBinary. Of integers see integer_binary. Of graphs alone.
-#include <algorithm>
 #include <array>
 #include <stdexcept>
 

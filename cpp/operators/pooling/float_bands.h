@@ -3,7 +3,6 @@
 // rows by themselves are mostly edges, where padding is masked.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "operators/operator.h"

@@ -11,7 +11,6 @@
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
 // elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h).
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <stdexcept>
 

@@ -1,7 +1,6 @@
 // How the work of a pooling is cut: strips of channels, tasks of output rows, bands of rows that are staged together.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

@@ -15,7 +15,6 @@
 // transposed, so the wider of input and output decides the order of the axes.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
