@@ -13,7 +13,6 @@
 // fewer rows than threads, these divide the panels, too, and each transforms the rows for its own; so they do, dividing
 // the panels alone, where that is less by the estimate than transforming the whole filter each.
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 
 #include "operators/buffer_layout.h"
@@ -21,10 +20,9 @@
 #include "operators/convolution/packed_filter.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/padded_row.h"
+#include "operators/convolution/winograd_plan.h"
 #include "operators/plan_words.h"
-#include "operators/product_rate.h"
 #include "operators/sizes.h"
-#include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -34,89 +32,12 @@ constexpr std::int64_t kOutputs = static_cast<std::int64_t>(kWinogradOutputs), k
 // Tiles that are multiplied before they are transformed back: enough for what is fetched of the filter, whose products
 // stay in the level-2 cache.
 constexpr std::size_t kTilesAtOnce = 28;
-// Of a product's estimated time, that it is worth leaving it for.
-constexpr double kGainThatPays = 0.9;
 constexpr std::size_t kTaps = 9, kSumsOfTile = kWinogradOutputs * kWinogradOutputs;
 
 // Elements from plane to plane: an odd number of cache lines.
 std::size_t plane_stride(std::size_t elements, std::size_t element_bytes) {
   const std::size_t of_line = kAlignment / element_bytes;
   return ((elements + of_line - 1) / of_line | 1) * of_line;
-}
-
-// How input channels are cut into parts whose sums the transforms recover.
-std::size_t channels_of_part(std::size_t channels, bool any_filter) {
-  const std::size_t most = any_filter ? kWinogradMostChannelsOfAnyFilter : kWinogradMostChannels;
-  const std::size_t parts = (channels + most - 1) / most;
-  return round_up((channels + parts - 1) / parts, kWinogradChannels);
-}
-
-// How the work is divided: tasks of rows of tiles, counted over all images, by panels of output channels.
-struct WinogradPlan {
-  std::int64_t row_tiles, column_tiles;  // of an image
-  std::int64_t rows, rows_at_once;
-  std::size_t panels, panels_at_once;
-  std::size_t part_channels;  // input channels that are transformed at a time, at most
-
-  // Of the transforms of a row of tiles.
-  std::size_t row_bytes() const { return as_size(row_tiles) * part_channels * kWinogradPlaces * sizeof(std::int16_t); }
-  std::size_t block_tiles() const { return as_size(rows_at_once * row_tiles); }
-  std::int64_t blocks() const { return divide_up(rows, rows_at_once); }
-  std::size_t panel_groups() const { return (panels + panels_at_once - 1) / panels_at_once; }
-};
-
-// Rows whose transforms fit half of the level-2 cache, in equal blocks. Threads divide the rows, of which each has as
-// many blocks, and the panels where rows are fewer; or the panels alone.
-WinogradPlan plan_divided(const ConvolutionGeometry& geometry, const ExecutionTarget& target, bool divides_panels) {
-  const auto threads = static_cast<std::int64_t>(target.num_threads);
-  const std::size_t nr = target.kernels().winograd->nr;
-  WinogradPlan plan{};
-  plan.row_tiles = divide_up(geometry.output_width, kOutputs);
-  plan.column_tiles = divide_up(geometry.output_height, kOutputs);
-  plan.rows = geometry.batch * plan.column_tiles;
-  plan.panels = (as_size(geometry.output_channels) + nr - 1) / nr;
-  plan.part_channels = channels_of_part(as_size(geometry.input_channels), false);
-  const std::int64_t fitting =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / plan.row_bytes()));
-  const std::int64_t least_blocks = divide_up(plan.rows, fitting);
-  plan.rows_at_once = divide_up(plan.rows, divides_panels ? least_blocks : divide_up(least_blocks, threads) * threads);
-  const std::int64_t of_panels = divides_panels ? threads : divide_up(threads, plan.blocks());
-  const std::size_t groups = std::min(plan.panels, as_size(of_panels));
-  plan.panels_at_once = (plan.panels + groups - 1) / groups;
-  return plan;
-}
-
-// Estimates of the longest thread's cycles.
-double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target, const WinogradPlan& plan) {
-  const WinogradKernels& kernels = *target.kernels().winograd;
-  const auto tiles = static_cast<double>(plan.block_tiles());
-  const auto outputs = static_cast<double>(plan.panels_at_once * kernels.nr);
-  const auto inputs = as_number(geometry.input_channels);
-  const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
-  const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
-  const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
-  const double of_task = tiles * (products * slowdown_of_products(target) +
-                                  steps * static_cast<double>(kernels.channels_of_step) * kernels.cycles_of_input +
-                                  parts * outputs * kernels.cycles_of_output) +
-                         inputs * outputs * kernels.cycles_of_window;
-  const double tasks = static_cast<double>(plan.blocks()) * static_cast<double>(plan.panel_groups());
-  return of_task * std::ceil(tasks / target.num_threads);
-}
-
-double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) *
-         as_number(geometry.output_channels) * as_number(geometry.reduction()) * slowdown_of_products(target) /
-         target.kernels().gemm->products_per_cycle / target.num_threads;
-}
-
-// Threads that divide rows transform the filter each, those that divide panels the input: the one of less cycles. A
-// part of the channels is a cache line of each pixel at least, or threads would write to the same ones.
-WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  const WinogradPlan by_rows = plan_divided(geometry, target, false);
-  const WinogradPlan by_panels = plan_divided(geometry, target, true);
-  const bool divides_panels = by_panels.panels_at_once * target.kernels().winograd->nr >= kAlignment &&
-                              winograd_cycles(geometry, target, by_panels) < winograd_cycles(geometry, target, by_rows);
-  return divides_panels ? by_panels : by_rows;
 }
 
 class WinogradConvolution final : public ConvolutionAlgorithm {
@@ -355,16 +276,11 @@ std::string WinogradConvolution::describe() const {
 }  // namespace
 
 bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  if (geometry.kernel_height != 3 || geometry.kernel_width != 3 || geometry.stride_height != 1 ||
-      geometry.stride_width != 1 || geometry.dilation_height != 1 || geometry.dilation_width != 1 ||
-      geometry.groups != 1 || geometry.ends_in_sums() ||
-      geometry.input_channels % static_cast<std::int64_t>(kWinogradChannels) != 0 || !PaddedPlanes::holds(geometry)) {
-    return false;
-  }
-  // Rows are not cut: what no cache close to the core holds would be read from further away for each panel.
-  const WinogradPlan plan = plan_winograd(geometry, target);
-  if (plan.row_bytes() > cache_sizes().level_2) return false;
-  return winograd_cycles(geometry, target, plan) <= kGainThatPays * cycles_of_plain_product(geometry, target);
+  const bool is_window = geometry.kernel_height == 3 && geometry.kernel_width == 3 && geometry.stride_height == 1 &&
+                         geometry.stride_width == 1 && geometry.dilation_height == 1 && geometry.dilation_width == 1;
+  return is_window && geometry.groups == 1 && !geometry.ends_in_sums() &&
+         geometry.input_channels % static_cast<std::int64_t>(kWinogradChannels) == 0 && PaddedPlanes::holds(geometry) &&
+         winograd_pays(geometry, target);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry,

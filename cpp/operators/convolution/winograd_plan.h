@@ -1,0 +1,37 @@
+// How a convolution by kernels/winograd is divided among threads and caches, and whether it pays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/winograd/winograd.h"
+#include "operators/convolution/convolution_geometry.h"
+#include "operators/operator.h"
+#include "operators/sizes.h"
+
+namespace dmlcpu {
+
+// Tasks of rows of tiles, counted over all images, by panels of output channels.
+struct WinogradPlan {
+  std::int64_t row_tiles, column_tiles;  // of an image
+  std::int64_t rows, rows_at_once;
+  std::size_t panels, panels_at_once;
+  std::size_t part_channels;  // input channels that are transformed at a time, at most
+
+  // Of the transforms of a row of tiles.
+  std::size_t row_bytes() const { return as_size(row_tiles) * part_channels * kWinogradPlaces * sizeof(std::int16_t); }
+  std::size_t block_tiles() const { return as_size(rows_at_once * row_tiles); }
+  std::int64_t blocks() const { return divide_up(rows, rows_at_once); }
+  std::size_t panel_groups() const { return (panels + panels_at_once - 1) / panels_at_once; }
+};
+
+// Threads that divide rows transform the filter each, those that divide panels the input: the one of less cycles.
+WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+
+// How input channels are cut into parts whose sums the transforms recover, of filters with any zero points or without.
+std::size_t channels_of_part(std::size_t channels, bool any_filter);
+
+// Whether a plain product takes longer by estimate, and the transforms of a row are in a cache.
+bool winograd_pays(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+
+}  // namespace dmlcpu
