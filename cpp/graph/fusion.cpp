@@ -4,6 +4,7 @@
 #include <span>
 
 #include "graph/strides.h"
+#include "operators/strides/packed_layout.h"
 
 namespace dmlcpu {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operators/strides/packed_layout.h"
+
 namespace dmlcpu {
 
 Extents channels_last_strides(const TensorLayout& layout) {

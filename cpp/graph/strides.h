@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "operators/operator.h"
-#include "operators/strides/packed_layout.h"
 
 namespace dmlcpu {
 

@@ -7,6 +7,7 @@
 #include "operators/convolution/product_plan.h"
 #include "operators/convolution/staged_convolution.h"
 #include "operators/product_rate.h"
+#include "operators/sizes.h"
 
 namespace dmlcpu {
 namespace {

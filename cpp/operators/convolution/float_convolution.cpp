@@ -15,7 +15,6 @@
 #include "operators/convolution/float_convolution_algorithm.h"
 #include "operators/convolution/float_input_staging.h"
 #include "operators/operator_table.h"
-#include "operators/plan_words.h"
 #include "operators/product_rate.h"
 #include "operators/sizes.h"
 #include "runtime/scratch.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operators/sizes.h"
-
 namespace dmlcpu {
 namespace {
 

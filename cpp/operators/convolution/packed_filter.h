@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_table.h"
 #include "operators/convolution/convolution_geometry.h"
+#include "operators/sizes.h"
 
 namespace dmlcpu {
 

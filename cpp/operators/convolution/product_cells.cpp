@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "operators/convolution/product_estimates.h"
+#include "operators/sizes.h"
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {

@@ -19,6 +19,7 @@
 #include "operators/convolution/product_source.h"
 #include "operators/convolution/product_strides.h"
 #include "operators/convolution/product_tile.h"
+#include "operators/sizes.h"
 #include "operators/strides/channel_planes.h"
 #include "runtime/thread_pool.h"
 

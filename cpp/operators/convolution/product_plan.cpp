@@ -7,6 +7,7 @@
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_estimates.h"
 #include "operators/convolution/product_source.h"
+#include "operators/sizes.h"
 #include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"

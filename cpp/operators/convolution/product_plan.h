@@ -12,7 +12,6 @@
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_regions.h"
 #include "operators/convolution/product_source.h"
-#include "operators/sizes.h"
 
 namespace dmlcpu {
 

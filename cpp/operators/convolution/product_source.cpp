@@ -2,6 +2,7 @@
 
 #include "operators/convolution/product_cells.h"
 #include "operators/convolution/product_estimates.h"
+#include "operators/sizes.h"
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {

@@ -8,6 +8,7 @@
 
 #include "operators/convolution/convolution_geometry.h"
 #include "operators/convolution/product_plan.h"
+#include "operators/sizes.h"
 
 namespace dmlcpu {
 

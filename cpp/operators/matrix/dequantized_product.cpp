@@ -5,10 +5,12 @@
 // level-1 cache, and meets it with its rows as FLOAT_PRODUCT does.
 #include <algorithm>
 
+#include "operators/float_tiles.h"
 #include "operators/matrix/coded_matrix.h"
 #include "operators/matrix/tiled_float_product.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/sizes.h"
 
 namespace dmlcpu {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "operators/plan_words.h"
 #include "operators/product_rate.h"
-#include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {

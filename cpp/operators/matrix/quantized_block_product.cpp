@@ -10,6 +10,7 @@
 #include "operators/matrix/coded_matrix.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/sizes.h"
 #include "operators/strides/channel_planes.h"
 #include "operators/strides/element_rows.h"
 #include "runtime/scratch.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operators/buffer_layout.h"
+#include "operators/float_tiles.h"
 #include "operators/plan_words.h"
 #include "operators/strides/channel_planes.h"
 #include "operators/strides/element_rows.h"

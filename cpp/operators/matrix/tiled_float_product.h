@@ -13,7 +13,6 @@
 #include <string>
 
 #include "kernels/float_product/float_product.h"
-#include "operators/float_tiles.h"
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/sizes.h"
 

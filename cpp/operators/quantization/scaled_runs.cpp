@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/cpu_features.h"
+
 namespace dmlcpu {
 namespace {
 
@@ -34,6 +36,16 @@ DataType type_of(const TensorLayout* layout) { return layout == nullptr ? DataTy
 
 std::size_t bytes_of(const TensorLayout& layout) {
   return static_cast<std::size_t>(layout.element_count()) * element_size(layout.type);
+}
+
+// Whether to store past the caches: where the CPU does that fast, and the operator writes more than it reads, and far
+// more than these would keep until the next operator reads it, so that lines need not be fetched to be overwritten.
+bool streams(std::size_t bytes_read, std::size_t bytes_written) {
+  // Measured on a core with 2 MiB of level 2, alone and together with a reader of the output: from bytes to floats it
+  // begins to win at about 40 MiB; from floats to bytes, and from two bytes to one, it loses up to 256 MiB.
+  constexpr std::size_t kTimesLevel2 = 16;
+  return has_fast_streaming_stores() && bytes_written >= bytes_read &&
+         bytes_read + bytes_written >= kTimesLevel2 * cache_sizes().level_2;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operators/sizes.h"
 #include "operators/strides/element_rows.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/staging.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "kernels/pack/pack.h"
-#include "operators/sizes.h"
 
 namespace dmlcpu {
 

@@ -6,7 +6,6 @@
 #include "operators/strides/element_rows.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/transposed_elements.h"
-#include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 namespace {
@@ -121,14 +120,6 @@ float value_as_float(const void* data, DataType type, float otherwise) {
   float value = 0.0F;
   gather_as_float(data, type, 0, 1, &value);
   return value;
-}
-
-bool streams(std::size_t bytes_read, std::size_t bytes_written) {
-  // Measured on a core with 2 MiB of level 2, alone and together with a reader of the output: from bytes to floats it
-  // begins to win at about 40 MiB; from floats to bytes, and from two bytes to one, it loses up to 256 MiB.
-  constexpr std::size_t kTimesLevel2 = 16;
-  return has_fast_streaming_stores() && bytes_written >= bytes_read &&
-         bytes_read + bytes_written >= kTimesLevel2 * cache_sizes().level_2;
 }
 
 }  // namespace dmlcpu

@@ -55,9 +55,4 @@ void gather_as_float(const void* first, DataType type, std::int64_t stride, std:
 // One value as float32; otherwise where the tensor is absent (data is null).
 float value_as_float(const void* data, DataType type, float otherwise = 0.0F);
 
-// Whether an operator that reads and writes this many bytes stores past the caches: where the CPU does that fast, and
-// the operator writes more than it reads, and far more than these would keep until the next operator reads it, so that
-// lines need not be fetched to be overwritten.
-bool streams(std::size_t bytes_read, std::size_t bytes_written);
-
 }  // namespace dmlcpu
