@@ -14,6 +14,7 @@
 #include "operators/code_parameters.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/resampling/nearest_columns.h"
 #include "operators/resampling/resample_taps.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
@@ -113,24 +114,22 @@ class QuantizedResample final : public CompiledOperator {
   const std::uint8_t* input_row(const Plane& plane, std::int64_t row, Rows& rows) const;
   void copy_pixels(const std::uint8_t* source, std::int64_t source_step, std::uint8_t* target, std::int64_t target_step,
                    std::size_t row) const;
-  void copy_row(const std::uint8_t* source, std::uint8_t* output) const;
-  void find_stretch();
   std::int64_t rows_in_order(std::int64_t row, std::int64_t limit) const;
   std::size_t hold(const Job& job, const Plane& plane, std::int64_t row, std::int64_t kept, Rows& rows) const;
   void interpolate_row(const Job& job, const Plane& plane, std::int64_t row, Rows& rows, std::uint8_t* output) const;
 
   void run_rows(const Job& job, std::int64_t begin, std::int64_t end, Rows& rows) const;
 
-  bool nearest_ = false, doubled_ = false, whole_pixels_ = false;
+  bool nearest_ = false, whole_pixels_ = false;
   std::int64_t input_height_ = 0, output_height_ = 0;
-  std::int64_t planes_ = 0, channels_ = 0;           // planes are images, of one channel, where pixels are whole
-  std::size_t pixel_ = 1;                            // neighbours that are one pixel of a row
-  std::size_t input_row_ = 0, output_row_ = 0;       // elements
-  std::size_t run_ = 1;                              // elements that each entry of columns_ covers
-  bool rows_follow_ = false;                         // in both tensors, and have the same columns
-  std::size_t stretch_begin_ = 0, stretch_end_ = 0;  // entries that are copied at once
+  std::int64_t planes_ = 0, channels_ = 0;      // planes are images, of one channel, where pixels are whole
+  std::size_t pixel_ = 1;                       // neighbours that are one pixel of a row
+  std::size_t input_row_ = 0, output_row_ = 0;  // elements
+  std::size_t run_ = 1;                         // elements that each entry of columns_ covers
+  bool rows_follow_ = false;                    // in both tensors, and have the same columns
   Planes input_{}, output_{};
   Taps rows_, columns_;
+  NearestColumns nearest_columns_;  // of columns_
 };
 
 QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget execution_target)
@@ -171,11 +170,9 @@ QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget
     run_ = each_element ? 1 : as_size(channels);
     columns_ = spread_over_channels(columns_, static_cast<std::int32_t>(channels), each_element);
   }
-  find_stretch();
-  rows_follow_ = input_row_ == output_row_ && stretch_end_ - stretch_begin_ == columns_.lower.size() && input_.dense &&
-                 output_.dense && input_.row == static_cast<std::int64_t>(input_row_) && output_.row == input_.row;
-  doubled_ = run_ == 1;
-  for (std::size_t i = 0; i < columns_.lower.size(); ++i) doubled_ &= as_size(columns_.lower[i]) == i / 2;
+  nearest_columns_ = NearestColumns(columns_.lower, run_);
+  rows_follow_ = input_row_ == output_row_ && nearest_columns_.in_order() && input_.dense && output_.dense &&
+                 input_.row == static_cast<std::int64_t>(input_row_) && output_.row == input_.row;
 }
 
 QuantizedResample::Rows QuantizedResample::rows_in(std::uint8_t* scratch) const {
@@ -205,40 +202,6 @@ const std::uint8_t* QuantizedResample::input_row(const Plane& plane, std::int64_
   if (input_.dense) return first;
   copy_pixels(first, input_.pixel, rows.input_codes, static_cast<std::int64_t>(pixel_), input_row_);
   return rows.input_codes;
-}
-
-void QuantizedResample::copy_row(const std::uint8_t* __restrict source, std::uint8_t* __restrict output) const {
-  const std::int32_t* places = columns_.lower.data();
-  const std::size_t count = columns_.lower.size();
-  if (doubled_) {
-    for (std::size_t i = 0; i < count / 2; ++i) output[2 * i] = output[2 * i + 1] = source[i];
-    if (count % 2 != 0) output[count - 1] = source[count / 2];
-    return;
-  }
-  const auto copy_places = [&](std::size_t begin, std::size_t end) {
-    if (run_ == 1) {
-      for (std::size_t i = begin; i < end; ++i) output[i] = source[places[i]];
-    } else {
-      for (std::size_t i = begin; i < end; ++i) std::memcpy(output + i * run_, source + places[i], run_);
-    }
-  };
-  copy_places(0, stretch_begin_);
-  std::memcpy(output + stretch_begin_ * run_, source + places[stretch_begin_], (stretch_end_ - stretch_begin_) * run_);
-  copy_places(stretch_end_, count);
-}
-
-// The longest stretch of columns whose sources are neighbours: a row whose margins repeat what is next to them is one
-// such stretch between them.
-void QuantizedResample::find_stretch() {
-  const auto step = static_cast<std::int32_t>(run_);
-  for (std::size_t begin = 0, i = 1; i <= columns_.lower.size(); ++i) {
-    if (i < columns_.lower.size() && columns_.lower[i] - columns_.lower[i - 1] == step) continue;
-    if (i - begin > stretch_end_ - stretch_begin_) {
-      stretch_begin_ = begin;
-      stretch_end_ = i;
-    }
-    begin = i;
-  }
 }
 
 // Rows from this one on, at most limit, that are one copy: a whole row of the source each, and one after the other
@@ -321,7 +284,7 @@ void QuantizedResample::run_rows(const Job& job, std::int64_t begin, std::int64_
       last_output = output + (count - 1) * output_.row;
       continue;
     } else {
-      copy_row(input_row(plane, source, rows), output);
+      nearest_columns_.copy(input_row(plane, source, rows), output);
     }
     last_source = source;
     last_output = output;
