@@ -291,47 +291,6 @@ def test_tells_of_bands(device: dmlcpu.Device, columns: int, stride: int, dilati
 
 
 @pytest.mark.parametrize(
-    ("spatial", "padding"),
-    [((20, 30), 0), ((1, 200), 0), ((8, 16), 0), ((127, 1), 0), ((5, 150), 1), ((3, 131), 2)],
-    ids=str,
-)
-@pytest.mark.parametrize("gap", [0, 3])
-@pytest.mark.parametrize("fill", ["numbers", "zeros", "infinities", "not numbers"])
-def test_maxima_of_whole_planes(
-    devices: Devices,
-    random_numbers: np.random.Generator,
-    spatial: tuple[int, int],
-    padding: int,
-    gap: int,
-    fill: str,
-) -> None:
-    """Of equal zeros the last one counts; a NaN, wherever it is, above all."""
-    attributes = {
-        **ATTRIBUTES,
-        "function": (1,),
-        "strides": (1, 1),
-        "window_size": tuple(length + 2 * padding for length in spatial),
-        "start_padding": (padding, padding),
-        "end_padding": (padding, padding),
-    }
-    sizes = (2, 9, *spatial)
-    strides = strides_of(sizes, "channels first", gap)
-    count = element_span(sizes, strides)
-    values = random_numbers.normal(size=count).astype(np.float32)
-    if fill == "zeros":
-        values = np.where(random_numbers.random(count) < 0.02, np.float32(0) * values, -np.abs(values))
-    elif fill == "infinities":
-        values = np.full(count, -np.inf, np.float32)
-    elif fill == "not numbers":
-        values[random_numbers.random(count) < 0.01] = np.nan
-    tensors = {
-        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
-        "output_tensor": blank_tensor("FLOAT32", (2, 9, 1, 1), None),
-    }
-    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
-
-
-@pytest.mark.parametrize(
     ("input_sizes", "output_sizes", "changed"),
     [
         ((1, 2, 5, 6), (1, 2, 3, 4), {}),

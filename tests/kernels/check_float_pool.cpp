@@ -55,9 +55,42 @@ void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step
   check.equal_but_for_nans(output, maxima);
 }
 
+void check_largest(Check& check, std::size_t rows, std::size_t count, Edge edge) {
+  const std::size_t row_step = count + check.below(3);
+  std::vector<float> x((rows - 1) * row_step + count);
+  for (float& value : x) {
+    value = 0.1f * static_cast<float>(check.code()) - 9.0f;
+    if (check.one_in(40)) value = check.number();
+  }
+  if (check.one_in(3)) {  // both zeros above all others
+    for (float& value : x) value = value > 0.0f ? 0.0f * (check.one_in(2) ? 1.0f : -1.0f) : value;
+  }
+  float expected = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < count; ++j) {
+      const float value = x[i * row_step + j];
+      expected = expected > value || expected != expected ? expected : value;
+    }
+  }
+  const GuardedBuffer<float> input(x, edge), output(1, edge);
+  output.data()[0] = check.table.float_pool->largest(
+      {.input = input.data(), .rows = rows, .row_step = static_cast<std::ptrdiff_t>(row_step), .count = count});
+  check.equal_but_for_nans(output, {expected});
+}
+
 }  // namespace
 
 void check_float_pool(Check& check) {
+  for (const std::size_t count : run_lengths()) {
+    for (const std::size_t rows : {1U, 2U, 5U}) {
+      for (const Edge edge : kEdges) {
+        if (count == 0) continue;
+        describe_case("largest float, %zu rows of %zu, edge %d", rows, count, static_cast<int>(edge));
+        for (int repeat = 0; repeat < 12; ++repeat) check_largest(check, rows, count, edge);
+      }
+    }
+  }
+
   const Shape shapes[] = {{1, 1, 1, 1}, {1, 25, 1, 1}, {1, 25, 7, 1}, {3, 3, 1, 1}, {3, 3, 16, 1},
                           {2, 4, 5, 3}, {1, 0, 1, 1},  {0, 2, 1, 1},  {2, 70, 1, 2}};
   for (const Shape& shape : shapes) {

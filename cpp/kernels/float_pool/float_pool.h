@@ -2,6 +2,8 @@
 //
 //   sums      output[e] = ((0 + x(0, 0)) + x(0, 1)) + ... + x(1, 0) + ...
 //   maxima    output[e] = the same of larger, begun at -infinity
+//   largest   larger of all elements of one window in their order, begun at -infinity: the first NaN, or of the largest
+//             elements, as zeros that differ in sign are equal, the last
 //
 //   with      x(i, j) = input[i * row_step + p] where p = first + j * tap_step + e * step is in [0, length),
 //                       0, or -infinity, where it lies beside the row
@@ -14,7 +16,8 @@
 //                 ^ tap_step ^                 one another are one run; tap_step is a multiple of the pixel
 //
 // Contract: step is 1 or 2; count elements of output are written, of each row those named are read, and of a step of 2
-// what is between them in [0, length), nothing else; output overlaps no row; no alignment beyond the element's own.
+// what is between them in [0, length), nothing else; output overlaps no row; no alignment beyond the element's own. Of
+// a single window rows * count elements are read, which do not change meanwhile or are any.
 #pragma once
 
 #include <cstddef>
@@ -34,11 +37,20 @@ struct FloatPoolRun {
   float* output;
 };
 
+// Rows of count elements, row_step apart.
+struct FloatWindow {
+  const float* input;
+  std::size_t rows;
+  std::ptrdiff_t row_step;
+  std::size_t count;
+};
+
 using FloatPoolFunction = void (*)(const FloatPoolRun& run) noexcept;
 
 struct FloatPoolKernels {
   FloatPoolFunction sums;
   FloatPoolFunction maxima;
+  float (*largest)(const FloatWindow& window) noexcept;
 };
 
 namespace scalar {

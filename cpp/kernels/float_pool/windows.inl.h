@@ -103,4 +103,49 @@ void write_windows(const FloatPoolRun& operands) noexcept {
   run.step == 1 ? write_run<Function, 1>(run) : write_run<Function, 2>(run);
 }
 
-constexpr FloatPoolKernels kWindows = {.sums = write_windows<Sum>, .maxima = write_windows<Maximum>};
+// What the order of the lanes has not kept: the first NaN, or the last zero.
+inline float first_nan(const FloatWindow& window) noexcept {
+  const float* row = window.input;
+  for (std::size_t i = 0; i < window.rows; ++i, row += window.row_step) {
+    for (std::size_t j = 0; j < window.count; ++j) {
+      if (row[j] != row[j]) return row[j];
+    }
+  }
+  return __builtin_nanf("");
+}
+inline float last_zero(const FloatWindow& window) noexcept {
+  for (std::size_t i = window.rows; i-- > 0;) {
+    const float* row = window.input + static_cast<std::ptrdiff_t>(i) * window.row_step;
+    for (std::size_t j = window.count; j-- > 0;) {
+      if (row[j] == 0.0f) return row[j];
+    }
+  }
+  return 0.0f;
+}
+
+float largest_of_window(const FloatWindow& operands) noexcept {
+  constexpr std::size_t kVectors = 4;
+  const FloatWindow window = operands;
+  Floats best[kVectors];
+  for (Floats& lanes : best) lanes = spread(Maximum::kFirst);
+  Mask found = is_nan(best[0]);
+  const auto take = [&](Floats& lanes, Floats values) noexcept {
+    lanes = larger(lanes, values);
+    found = either(found, is_nan(values));
+  };
+  const float* row = window.input;
+  for (std::size_t i = 0; i < window.rows; ++i, row += window.row_step) {
+    std::size_t j = 0;
+    for (; j + kVectors * kLanes <= window.count; j += kVectors * kLanes) {
+      for (std::size_t v = 0; v < kVectors; ++v) take(best[v], load(row + j + v * kLanes));
+    }
+    for (; j + kLanes <= window.count; j += kLanes) take(best[0], load(row + j));
+    if (j < window.count) take(best[1], load_first(row + j, window.count - j, Maximum::kFirst));
+  }
+  if (any(found)) return first_nan(window);
+  const float result = largest(larger(larger(best[0], best[1]), larger(best[2], best[3])));
+  return result == 0.0f ? last_zero(window) : result;
+}
+
+constexpr FloatPoolKernels kWindows = {
+    .sums = write_windows<Sum>, .maxima = write_windows<Maximum>, .largest = largest_of_window};

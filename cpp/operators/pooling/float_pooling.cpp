@@ -18,7 +18,6 @@
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/float_bands.h"
-#include "operators/pooling/largest_float.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/strides/staging.h"
@@ -53,7 +52,7 @@ class FloatPooling final : public CompiledOperator {
     return std::string("algorithm: ") + (maximum_ ? "maxima" : "averages") + " of runs of " +
            counted(block_.columns, "column") + " of " + counted(block_.channels, "channel") +
            (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
-           "\nkernel: " + (folds_ ? "none" : kernel_words(target(), runs_ ? "float_pool" : "float_functions")) +
+           "\nkernel: " + kernel_words(target(), folds_ || runs_ ? "float_pool" : "float_functions") +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
   }
 
@@ -66,7 +65,11 @@ class FloatPooling final : public CompiledOperator {
       const std::int64_t end = std::min(begin + rows_of_task(), row_count());
       for (std::int64_t row = begin, rows = 1; row < end; row += rows) {
         rows = std::min({band_rows_, end - row, geometry_.axes[1].output - row % geometry_.axes[1].output});
-        band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
+        if (folds_) {
+          fold_plane(input, output, row);
+        } else {
+          band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
+        }
       }
     });
   }
@@ -82,9 +85,9 @@ class FloatPooling final : public CompiledOperator {
   }
 
   // Planes are pooled one after the other, as few rows of each would leave a level-1 cache until the next ones are
-  // read: unless their elements are neighbours in the output.
+  // read: unless their elements are neighbours in the output, and more than one each.
   std::int64_t planes() const {
-    return block_.channels == 1 && geometry_.output_channel_step != 1 ? geometry_.channels : 1;
+    return folds_ || (block_.channels == 1 && geometry_.output_channel_step != 1) ? geometry_.channels : 1;
   }
   bool pools_bands() const {
     return runs_ && !halves_ && block_.channels == 1 && block_.columns == geometry_.axes[2].output &&
@@ -111,8 +114,7 @@ class FloatPooling final : public CompiledOperator {
   // Whether the maximum of a plane, or of most of it, is that of runs which are long enough to be taken in lanes.
   bool folds_rows() const {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    constexpr std::int64_t kLongRun = 128;
-    static_assert(kLongRun >= kFoldedLanes);
+    constexpr std::int64_t kLongRun = 32;
     if (!maximum_ || vertical.output != 1 || horizontal.output != 1) return false;
     if (horizontal.input_step != 1 || horizontal.dilation != 1 || geometry_.input_channel_step == 1) return false;
     const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
@@ -175,6 +177,23 @@ class FloatPooling final : public CompiledOperator {
     const std::int64_t image = plane / planes(), channel = plane % planes();
     bands_.run(input + image * geometry_.input_image_step + channel * geometry_.input_channel_step,
                output + image * geometry_.output_image_step + channel * geometry_.output_channel_step, y, rows);
+  }
+
+  // The maximum of all taps of the only window.
+  void fold_plane(const float* input, float* output, std::int64_t plane) const noexcept {
+    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+    const std::int64_t image = plane / geometry_.channels, channel = plane % geometry_.channels;
+    const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
+    const bool joins = joins_rows();
+    const std::size_t count = as_size(columns.count());
+    input += image * geometry_.input_image_step + channel * geometry_.input_channel_step;
+    output[image * geometry_.output_image_step + channel * geometry_.output_channel_step] =
+        target().kernels().float_pool->largest(
+            {.input =
+                 input + vertical.position(0, rows.begin) * vertical.input_step + horizontal.position(0, columns.begin),
+             .rows = joins ? 1 : as_size(rows.count()),
+             .row_step = vertical.dilation * vertical.input_step,
+             .count = joins ? as_size(rows.count()) * count : count});
   }
 
   void run_row(const float* input, float* output, std::int64_t row) const noexcept {
@@ -249,25 +268,7 @@ class FloatPooling final : public CompiledOperator {
   void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis& vertical = geometry_.axes[1];
     const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
-    if (folds_) {
-      *results = largest_of_rows(input, taps);
-    } else {
-      runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
-    }
-  }
-
-  // Input is column 0 of the first row.
-  float largest_of_rows(const float* input, const Taps& taps) const noexcept {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    const std::size_t rows = as_size(taps.rows.end - taps.rows.begin);
-    const std::size_t columns = as_size(taps.columns.end - taps.columns.begin);
-    input += horizontal.position(0, taps.columns.begin);
-    if (joins_rows()) return largest_of(input, rows * columns);
-    float result = -std::numeric_limits<float>::infinity();
-    for (std::size_t i = 0; i < rows; ++i, input += vertical.dilation * vertical.input_step) {
-      result = larger(result, largest_of(input, columns));
-    }
-    return result;
+    runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
   }
 
   // Input is column 0 of the first row.

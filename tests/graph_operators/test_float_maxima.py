@@ -1,0 +1,74 @@
+"""Maxima of FLOAT_POOLING where the order of what is compared tells: of equal zeros, and of NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from graph_cases import assert_native_matches_reference, strides_of
+from operator_case import OperatorCase
+from strided_tensor import StridedTensor, blank_tensor, element_span
+
+Devices = Mapping[str, dmlcpu.Device]
+
+MAXIMA = {"function": (1,), "include_padding": (0,), "dilations": (1, 1)}
+
+FILLS = ("numbers", "zeros", "infinities", "not numbers")
+
+
+def filled(random_numbers: np.random.Generator, count: int, fill: str) -> NDArray[np.float32]:
+    """Return floats whose maxima are of one kind: zeros of both signs, say."""
+    values = random_numbers.normal(size=count).astype(np.float32)
+    if fill == "zeros":
+        return np.where(random_numbers.random(count) < 0.02, np.float32(0) * values, -np.abs(values))
+    if fill == "infinities":
+        return np.full(count, -np.inf, np.float32)
+    if fill == "not numbers":
+        values[random_numbers.random(count) < 0.01] = np.nan
+    return values
+
+
+@pytest.mark.parametrize(
+    ("spatial", "padding"),
+    [
+        ((20, 30), 0),
+        ((1, 200), 0),
+        ((8, 16), 0),
+        ((127, 1), 0),
+        ((5, 150), 1),
+        ((3, 131), 2),
+        ((7, 7), 0),
+        ((4, 33), 1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("fill", FILLS)
+def test_maxima_of_whole_planes(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    spatial: tuple[int, int],
+    padding: int,
+    gap: int,
+    fill: str,
+) -> None:
+    """Of equal zeros the last one counts; a NaN, wherever it is, above all."""
+    attributes = {
+        **MAXIMA,
+        "strides": (1, 1),
+        "window_size": tuple(length + 2 * padding for length in spatial),
+        "start_padding": (padding, padding),
+        "end_padding": (padding, padding),
+    }
+    sizes = (2, 9, *spatial)
+    strides = strides_of(sizes, "channels first", gap)
+    values = filled(random_numbers, element_span(sizes, strides), fill)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", (2, 9, 1, 1), None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
