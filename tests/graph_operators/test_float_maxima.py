@@ -33,6 +33,41 @@ def filled(random_numbers: np.random.Generator, count: int, fill: str) -> NDArra
 
 
 @pytest.mark.parametrize(
+    ("spatial", "window", "stride", "padding"),
+    [((13, 13), (5, 5), 1, 2), ((80, 121), (3, 3), 2, 1), ((60, 36), (3, 2), 2, 0), ((30, 40), (7, 2), 1, 0)],
+    ids=str,
+)
+@pytest.mark.parametrize("fill", FILLS)
+def test_maxima_in_bands(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    spatial: tuple[int, int],
+    window: tuple[int, int],
+    stride: int,
+    padding: int,
+    fill: str,
+) -> None:
+    """The last of equal zeros is that of the last row, not of the last column."""
+    attributes = {
+        **MAXIMA,
+        "strides": (stride, stride),
+        "window_size": window,
+        "start_padding": (padding, padding),
+        "end_padding": (padding, padding),
+    }
+    sizes = (2, 3, *spatial)
+    values = filled(random_numbers, 6 * spatial[0] * spatial[1], fill)
+    if fill == "zeros":  # several in each window
+        values[::3] = np.copysign(np.float32(0), random_numbers.normal(size=values[::3].size))
+    pooled = ((size + 2 * padding - w) // stride + 1 for size, w in zip(spatial, window, strict=True))
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, None, values),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, *pooled), None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize(
     ("spatial", "padding"),
     [
         ((20, 30), 0),

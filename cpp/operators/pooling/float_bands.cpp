@@ -11,14 +11,18 @@ namespace dmlcpu {
 FloatBands::FloatBands(const PoolingGeometry& geometry, bool maximum, const ExecutionTarget& target)
     : geometry_(geometry),
       maximum_(maximum),
+      rows_first_(maximum && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
+                  std::max(geometry.axes[1].window, geometry.axes[2].window) > 2),
       whole_columns_(geometry.axes[2].whole_windows()),
       pool_(maximum ? target.kernels().float_pool->maxima : target.kernels().float_pool->sums),
       divide_(target.kernels().float_functions->binary[static_cast<std::size_t>(FloatBinary::divide)]) {}
 
-// Of a row with the padding that its windows reach.
+// Of a row with the padding that its windows reach: a multiple of the stride, so that the windows of all rows are one
+// run.
 std::int64_t FloatBands::width() const {
   const PoolingAxis& axis = geometry_.axes[2];
-  return (axis.output - 1) * axis.stride + (axis.window - 1) * axis.dilation + 1;
+  const std::int64_t reach = (axis.output - 1) * axis.stride + (axis.window - 1) * axis.dilation + 1;
+  return divide_up(reach, axis.stride) * axis.stride;
 }
 
 std::int64_t FloatBands::rows() const {
@@ -38,9 +42,22 @@ std::int64_t FloatBands::rows() const {
 void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int64_t rows) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t reach = (vertical.window - 1) * vertical.dilation + 1;
-  alignas(64) float band[kElements];
+  const std::int64_t first = vertical.position(y, 0), present = (rows - 1) * vertical.stride + reach;
+  alignas(64) float copy[kElements];
   alignas(64) float results[kResults];
-  fill(plane, vertical.position(y, 0), (rows - 1) * vertical.stride + reach, band);
+  const bool is_band = width() == vertical.input_step && width() <= horizontal.input && horizontal.padding == 0 &&
+                       first >= 0 && first + present <= vertical.input;
+  const float* band = is_band ? plane + first * width() : copy;
+  if (!is_band) fill(plane, first, present, copy);
+  rows_first_ ? pool_rows_first(band, rows, results) : pool(band, rows, results);
+  if (!maximum_) divide(results, y, rows);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy_n(results + i * width(), horizontal.output, output + (y + i) * vertical.output_step);
+  }
+}
+
+void FloatBands::pool(const float* band, std::int64_t rows, float* results) const noexcept {
+  const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   pool_({.input = band,
          .rows = as_size(vertical.window),
          .row_step = vertical.dilation * width(),
@@ -51,10 +68,34 @@ void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int
          .step = horizontal.stride,
          .count = as_size((rows - 1) * width() + horizontal.output),
          .output = results});
-  if (!maximum_) divide(results, y, rows);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    std::copy_n(results + i * width(), horizontal.output, output + (y + i) * vertical.output_step);
-  }
+}
+
+void FloatBands::pool_rows_first(const float* band, std::int64_t rows, float* results) const noexcept {
+  const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+  const std::int64_t present = (rows - 1) * vertical.stride + (vertical.window - 1) * vertical.dilation + 1;
+  const std::int64_t row = width() / horizontal.stride;
+  alignas(64) float of_rows[kElements];
+  pool_({.input = band,
+         .rows = 1,
+         .row_step = 0,
+         .length = present * width(),
+         .first = 0,
+         .taps = as_size(horizontal.window),
+         .tap_step = horizontal.dilation,
+         .step = horizontal.stride,
+         .count = as_size((present - 1) * row + horizontal.output),
+         .output = of_rows});
+  const std::int64_t count = (rows - 1) * vertical.stride * row + horizontal.output;
+  pool_({.input = of_rows,
+         .rows = as_size(vertical.window),
+         .row_step = vertical.dilation * row,
+         .length = count,
+         .first = 0,
+         .taps = 1,
+         .tap_step = 1,
+         .step = 1,
+         .count = as_size(count),
+         .output = results});
 }
 
 // Rows of a plane from one on, which may be beside it, as columns may: these are what changes no result.

@@ -1,6 +1,7 @@
 // Some rows of a plane of floats with their padding, one behind the other: a band. The windows of several output rows
 // are one run of it, of which the elements behind a row's last window are none. Bands are copies, of a few KiB: short
-// rows by themselves are mostly edges, where padding is masked.
+// rows by themselves are mostly edges, where padding is masked. Maxima are those of rows first, and of these maxima
+// then: so what windows share is compared once, and in an order that gives the same.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,12 @@ class FloatBands {
 
   std::int64_t width() const;
   void fill(const float* plane, std::int64_t first, std::int64_t rows, float* band) const noexcept;
+  void pool(const float* band, std::int64_t rows, float* results) const noexcept;
+  void pool_rows_first(const float* band, std::int64_t rows, float* results) const noexcept;
   void divide(float* sums, std::int64_t y, std::int64_t rows) const noexcept;
 
   const PoolingGeometry& geometry_;
-  bool maximum_;
+  bool maximum_, rows_first_;
   IndexRange whole_columns_;
   FloatPoolFunction pool_;
   FloatBinaryFunction divide_;
