@@ -258,6 +258,37 @@ def test_planes(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
+@pytest.mark.parametrize("function", [0, 1])
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("spatial", [(12, 12), (6, 60), (18, 132), (6, 3)], ids=str)
+def test_planes_that_no_window_reaches_beyond(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    gap: int,
+    stride: int,
+    spatial: tuple[int, int],
+) -> None:
+    """One behind the other, or apart; windows are as long as the stride."""
+    attributes = {
+        **ATTRIBUTES,
+        "function": (function,),
+        "strides": (stride, stride),
+        "window_size": (stride, stride),
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    sizes = (2, 70, *spatial)
+    strides, pooled = strides_of(sizes, "channels first", gap), output_sizes(sizes, attributes)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
 @pytest.mark.parametrize(
     ("columns", "stride", "dilation", "rows"),
     [

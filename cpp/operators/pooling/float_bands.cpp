@@ -117,9 +117,11 @@ void FloatBands::divide(float* sums, std::int64_t y, std::int64_t rows) const no
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t begin = std::clamp<std::int64_t>(whole_columns_.begin, 0, horizontal.output);
   const std::int64_t end = std::clamp(whole_columns_.end, begin, horizontal.output);
-  const bool repeats = geometry_.include_padding;
+  const auto is_whole = [&](std::int64_t index) { return vertical.taps(index).count() == vertical.window; };
+  const bool are_whole = end - begin == horizontal.output && is_whole(y) && is_whole(y + rows - 1);
+  const bool repeats = geometry_.include_padding || are_whole;
   alignas(64) float divisors[kResults];
-  if (repeats) *divisors = geometry_.divisor(0);
+  if (repeats) *divisors = geometry_.divisor(vertical.window * horizontal.window);
   for (std::int64_t i = 0, before = -1; i < (repeats ? 0 : rows); ++i) {
     const IndexRange taps = vertical.taps(y + i);
     const std::int64_t tap_rows = taps.end - taps.begin;

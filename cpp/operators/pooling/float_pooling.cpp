@@ -29,11 +29,27 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
+// Planes that lie one behind the other, and which no window reaches beyond, are one, if their rows are runs.
+PoolingGeometry with_joined_planes(PoolingGeometry geometry) {
+  PoolingAxis& vertical = geometry.axes[1];
+  const PoolingAxis& horizontal = geometry.axes[2];
+  const bool is_run = horizontal.output > 1 && horizontal.stride <= 2 && horizontal.input_step == 1;
+  const bool is_tiled = vertical.padding == 0 && vertical.output * vertical.stride == vertical.input &&
+                        (vertical.window - 1) * vertical.dilation < vertical.stride;
+  const bool adjoin = geometry.input_channel_step == vertical.input * vertical.input_step &&
+                      geometry.output_channel_step == vertical.output * vertical.output_step;
+  if (!is_run || !is_tiled || !adjoin) return geometry;
+  vertical.input *= geometry.channels;
+  vertical.output *= geometry.channels;
+  geometry.channels = 1;
+  return geometry;
+}
+
 class FloatPooling final : public CompiledOperator {
  public:
   FloatPooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        geometry_(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput))),
+        geometry_(with_joined_planes(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput)))),
         maximum_(index_attribute(desc(), "function", 2) == 1),
         halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         folds_(folds_rows()),
