@@ -89,10 +89,15 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
 
 std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   const ThreadChoice choice = choose_threads(geometry, target);
+  const bool are_all = choice.target.num_threads == target.num_threads;
+  const double microseconds = choice.cycles / kCyclesPerMicrosecond;
   std::ostringstream text;
   text << "at most " << choice.target.num_threads << " of " << target.num_threads
-       << " because the work is estimated at " << std::setprecision(2) << choice.cycles / kCyclesPerMicrosecond
-       << " us, and less than " << kLeastCyclesOfConvolution / kCyclesPerMicrosecond << " us a thread do not pay";
+       << (are_all ? ", for work" : " because the work is") << " estimated at " << std::fixed
+       << std::setprecision(microseconds < 10 ? 1 : 0) << microseconds << " us";
+  if (are_all) return text.str();
+  text << ", and less than " << std::setprecision(0) << kLeastCyclesOfConvolution / kCyclesPerMicrosecond
+       << " us a thread do not pay";
   if (choice.shares_planes) text << ", nor parts of less than " << kLeastPixelsOfPlane << " pixels of a plane";
   return text.str();
 }
