@@ -225,6 +225,27 @@ def test_the_scales_group_as_directml_groups_them(devices: Devices, random_numbe
     assert found == 3
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16])
+@pytest.mark.parametrize("result", [np.float32, np.float16])
+def test_floats_that_are_no_numbers_are_all_the_same(
+    devices: Devices, dtype: type[np.generic], result: type[np.floating[Any]]
+) -> None:
+    """Whichever meet, and whether an infinity times 0 makes one: which of two is left depends on instructions."""
+    kinds = np.array([np.nan, -np.nan, np.inf, 1], result)
+    a, b = np.array([[1], [0]], dtype), np.array([[1, 0]], dtype)
+    some = 0
+    for a_scale, b_scale, bias in itertools.product(kinds, kinds, [*kinds, None]):
+        biases = None if bias is None else np.full((2, 2), bias)
+        for label, device in devices.items():
+            arguments = (a, a_scale, None, b, b_scale, None, biases)
+            values = dmlcpu.matrix_multiply_integer_to_float(*arguments, device=device)
+            assert values.dtype == result
+            others = values[np.isnan(values)]
+            some += len(others)
+            assert {*others.view(f"u{others.itemsize}").tolist()} <= {0x7FC00000, 0x7E00}, (label, arguments)
+    assert some > 0
+
+
 def test_outputs_that_are_given() -> None:
     a, b = np.ones((2, 3), np.uint8), np.ones((3, 4), np.int8)
     out = np.zeros((4, 2), np.int32).T

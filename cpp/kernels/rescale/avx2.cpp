@@ -87,6 +87,11 @@ inline void store(Half* output, std::size_t count, __m256 value_f32x8) noexcept 
   std::memcpy(output, held, count * sizeof(Half));
 }
 
+inline __m256 with_one_nan(__m256 value_f32x8) noexcept {
+  const __m256 is_nan = _mm256_cmp_ps(value_f32x8, value_f32x8, _CMP_UNORD_Q);
+  return _mm256_blendv_ps(value_f32x8, _mm256_set1_ps(__builtin_nanf("")), is_nan);
+}
+
 template <class Output, bool has_bias>
 void to_floats(const RescaleBlock& block) noexcept {
   for (std::size_t r = 0; r < block.m; ++r) {
@@ -100,11 +105,9 @@ void to_floats(const RescaleBlock& block) noexcept {
       const __m256 column_f32x8 = _mm256_maskload_ps(block.column_multiplier + column, mask_i32x8);
       const __m256 multiplier_f32x8 = _mm256_mul_ps(row_f32x8, column_f32x8);
       const __m256 total_f32x8 = _mm256_cvtepi32_ps(row.total(column, mask_i32x8));
-      if constexpr (has_bias) {
-        store(output + column, count, _mm256_fmadd_ps(total_f32x8, multiplier_f32x8, load(bias + column, count)));
-      } else {
-        store(output + column, count, _mm256_mul_ps(total_f32x8, multiplier_f32x8));
-      }
+      const __m256 scaled_f32x8 = has_bias ? _mm256_fmadd_ps(total_f32x8, multiplier_f32x8, load(bias + column, count))
+                                           : _mm256_mul_ps(total_f32x8, multiplier_f32x8);
+      store(output + column, count, with_one_nan(scaled_f32x8));
     }
   }
 }

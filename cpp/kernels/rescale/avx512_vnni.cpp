@@ -85,6 +85,11 @@ inline void store(Half* output, __mmask16 mask, __m512 value_f32x16) noexcept {
   _mm256_mask_storeu_epi16(output, mask, value_f16x16);
 }
 
+inline __m512 with_one_nan(__m512 value_f32x16) noexcept {
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(value_f32x16, value_f32x16, _CMP_UNORD_Q);
+  return _mm512_mask_mov_ps(value_f32x16, is_nan, _mm512_set1_ps(__builtin_nanf("")));
+}
+
 template <class Output, bool has_bias>
 void to_floats(const RescaleBlock& block) noexcept {
   for (std::size_t r = 0; r < block.m; ++r) {
@@ -97,11 +102,10 @@ void to_floats(const RescaleBlock& block) noexcept {
       const __m512 column_f32x16 = _mm512_maskz_loadu_ps(mask, block.column_multiplier + column);
       const __m512 multiplier_f32x16 = _mm512_mul_ps(row_f32x16, column_f32x16);
       const __m512 total_f32x16 = _mm512_cvtepi32_ps(row.total(column, mask));
-      if constexpr (has_bias) {
-        store(output + column, mask, _mm512_fmadd_ps(total_f32x16, multiplier_f32x16, load(bias + column, mask)));
-      } else {
-        store(output + column, mask, _mm512_mul_ps(total_f32x16, multiplier_f32x16));
-      }
+      const __m512 scaled_f32x16 = has_bias
+                                       ? _mm512_fmadd_ps(total_f32x16, multiplier_f32x16, load(bias + column, mask))
+                                       : _mm512_mul_ps(total_f32x16, multiplier_f32x16);
+      store(output + column, mask, with_one_nan(scaled_f32x16));
     }
   }
 }

@@ -11,7 +11,8 @@
 //
 // The conversion to float32 rounds to even above 2^24, the multiplier is rounded once. Codes are gemm.h's: rne and sat,
 // the offset domain of row_output_zero_point and the flip. The bias is of the output's type; FLOAT16 is widened. The
-// multiply-add with a bias is fused, that without one a product.
+// multiply-add with a bias is fused, that without one a product. Floats that are no numbers are all the same, quiet,
+// positive and without payload: which one is left where two meet depends on the instruction.
 //
 // Contract: m rows of n elements at the strides given, in elements. row_zero_point and column_sum may both be null:
 // nothing is subtracted; bias may be null; what a function does not name is not read. The output overlaps nothing, but

@@ -13,6 +13,7 @@ inline float read(const float* bias) noexcept { return *bias; }
 inline float read(const Half* bias) noexcept { return widen(*bias); }
 inline void write(float* output, float value) noexcept { *output = value; }
 inline void write(Half* output, float value) noexcept { *output = narrow(value); }
+inline float with_one_nan(float value) noexcept { return value == value ? value : __builtin_nanf(""); }
 
 // Calls body(row, column, total) for all elements.
 template <class Body>
@@ -53,9 +54,10 @@ void to_floats(const RescaleBlock& block) noexcept {
   for_each_total(block, [&](std::size_t row, std::size_t column, std::int32_t total) noexcept {
     const float multiplier = block.row_multiplier[row] * block.column_multiplier[column];
     const float value = static_cast<float>(total);
-    write(output + row * block.output_row_stride + column,
-          bias == nullptr ? value * multiplier
-                          : __builtin_fmaf(value, multiplier, read(bias + row * block.bias_row_stride + column)));
+    const float scaled = bias == nullptr
+                             ? value * multiplier
+                             : __builtin_fmaf(value, multiplier, read(bias + row * block.bias_row_stride + column));
+    write(output + row * block.output_row_stride + column, with_one_nan(scaled));
   });
 }
 

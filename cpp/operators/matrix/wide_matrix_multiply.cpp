@@ -6,7 +6,9 @@
 #include "operators/matrix/wide_matrix_multiply.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
@@ -181,6 +183,7 @@ void WideMatrixMultiply::write_row(const TensorPointers& tensors, std::int64_t b
     if (tensors[kBias] != nullptr) {
       sum += value_as_float(element(tensors[kBias], type, bias + column * geometry_.bias.column), type);
     }
+    if (std::isnan(sum)) sum = std::numeric_limits<float>::quiet_NaN();  // as kernels/rescale
     void* target_element = element(tensors[kOutput], type, output + column * geometry_.output.column);
     if (type == DataType::float32) {
       std::memcpy(target_element, &sum, sizeof(sum));
