@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
 
@@ -85,8 +86,8 @@ std::string PoolingPlan::describe() const {
                       : stages_input ? "as codes, with channels as neighbours"
                                      : "in place";
   return std::string("input: ") + input + "\noutput: " + (stages_output ? "transposed" : "in place") +
-         "\ntile: " + (flat ? "rows of all pixels and channels" : std::to_string(strip_channels) + " channels") +
-         ", bands of " + std::to_string(band_rows) + " rows, " + std::to_string(task_rows) + " rows a task";
+         "\ntile: " + (flat ? "rows of all pixels and channels" : counted(strip_channels, "channel")) + ", bands of " +
+         counted(band_rows, "row") + ", " + counted(task_rows, "row") + " a task";
 }
 
 }  // namespace dmlcpu
