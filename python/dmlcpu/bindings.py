@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dmlcpu.errors import BindingError, DmlError
+from dmlcpu.exported_arrays import view_to_write
 from dmlcpu.nibbles import packed, packed_length, unpacked
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_elements
@@ -274,7 +275,7 @@ class BindingResolver:
 
     def _view(self, tensor: TensorBinding, value: Any) -> np.ndarray[Any, Any]:
         try:
-            return _view_of(value)
+            return _view_of(value, is_written=tensor.output)
         except MemoryError:
             raise
         except Exception as error:  # a foreign object may raise anything
@@ -327,7 +328,7 @@ def _call_all(functions: list[partial[None]]) -> None:
         function()
 
 
-def _view_of(value: Any) -> np.ndarray[Any, Any]:
+def _view_of(value: Any, *, is_written: bool) -> np.ndarray[Any, Any]:
     """Return the numpy array behind any kind of array, without a copy; raise anything if it is none."""
     if issubclass(type(value), np.ndarray):
         return np.asarray(value)  # of a subclass the array itself: its own shape and strides may be anything
@@ -336,5 +337,5 @@ def _view_of(value: Any) -> np.ndarray[Any, Any]:
         array.flags.writeable = False  # a scalar cannot change: what is written to this copy of it would be lost
         return array
     if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+        return view_to_write(value) if is_written else np.from_dlpack(value)
     return np.asarray(memoryview(value))

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from argument_forms import OnlyDLPack
 from bound_arrays import (
     blank_outputs,
     compiled,
@@ -221,6 +222,27 @@ def test_read_only(desc: dmlcpu.OperatorDesc, name: str) -> None:
     for value in values:
         assert "read-only" in caller.assert_refused(name, **{name: value})
         assert np.asarray(value).tobytes() == caller.flat(name).tobytes()
+
+
+class ImmutableBytes(bytes):
+    """Exports its memory as libraries of immutable arrays do: DLPack before 1.0 cannot say what the buffer says."""
+
+    def __dlpack__(self, stream: None = None) -> Any:
+        return np.frombuffer(bytearray(self), np.uint8).__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> Any:
+        return (1, 0)
+
+
+def test_read_only_memory_of_other_libraries() -> None:
+    caller = Caller(QUANTIZE)
+    values: list[Any] = [ImmutableBytes(caller.flat("output_tensor"))]
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # which exports read-only arrays: by DLPack 1.0
+        frozen = caller.flat("output_tensor").copy()
+        frozen.flags.writeable = False
+        values.append(OnlyDLPack(frozen))
+    for value in values:
+        assert "read-only" in caller.assert_refused("output_tensor", output_tensor=value)
 
 
 @each_desc

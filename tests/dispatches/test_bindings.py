@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 import dmlcpu
-from argument_forms import OnlyDLPack
+from argument_forms import OldDLPack, OnlyDLPack
 from bound_arrays import (
     Arrays,
     blank_outputs,
@@ -76,12 +76,11 @@ def bound_as(desc: dmlcpu.OperatorDesc, name: str, flat: NDArray[Any], form: str
         return array.array(flat.dtype.char, flat.tobytes())
     if form == "ctypes":
         return (np.ctypeslib.as_ctypes_type(flat.dtype) * flat.size).from_buffer_copy(flat)
-    assert form == "DLPack"
-    return OnlyDLPack(flat)
+    return {"DLPack": OnlyDLPack, "DLPack before 1.0": OldDLPack}[form](flat)
 
 
 FORMS = ("longer", "shaped", "subclass", "metadata", "explicit order", "memoryview", "shaped memoryview", "read-only")
-FORMS += ("array.array", "ctypes", "DLPack")
+FORMS += ("array.array", "ctypes", "DLPack", "DLPack before 1.0")
 
 
 @each_desc
@@ -209,10 +208,10 @@ def test_outputs_left_out_are_new_each_time(desc: dmlcpu.OperatorDesc) -> None:
 
 
 @each_desc
-@pytest.mark.parametrize("form", ["flat", "shaped", "longer", "subclass", "memoryview", "ctypes", "DLPack"])
+@pytest.mark.parametrize(
+    "form", ["flat", "shaped", "longer", "subclass", "memoryview", "ctypes", "DLPack", "DLPack before 1.0"]
+)
 def test_outputs_passed_are_written_and_returned(desc: dmlcpu.OperatorDesc, form: str, expected: Arrays) -> None:
-    if form == "DLPack" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
-        pytest.skip("this numpy views arrays of other libraries read-only")
     blank = blank_outputs(desc)
     given: dict[str, Any] = {}
     for name, flat in blank.items():
@@ -286,9 +285,9 @@ def attempt(operator: dmlcpu.CompiledOperator, bindings: dict[str, Any]) -> bool
 def test_no_reference_is_kept(desc: dmlcpu.OperatorDesc) -> None:
     operator = compiled(dmlcpu.Device(), desc)
     plain: dict[str, Any] = {**inputs_of(desc), **blank_outputs(desc)}
-    other = {name: OnlyDLPack(content) if name in input_names(desc) else content for name, content in plain.items()}
+    others = [{name: kind(content) for name, content in plain.items()} for kind in (OnlyDLPack, OldDLPack)]
     first = input_names(desc)[0]
-    calls = [(plain, True), (other, True), ({**plain, "nonsense": plain[first]}, False)]
+    calls = [(plain, True), *((other, True) for other in others), ({**plain, "nonsense": plain[first]}, False)]
     calls += [({**plain, name: plain[name][:0]}, False) for name in plain]
     before = {name: sys.getrefcount(content) for name, content in plain.items()}
     for bindings, succeeds in calls:

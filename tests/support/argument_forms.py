@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dispatching import difference
 
-__all__ = ["Hostile", "OnlyDLPack", "anything", "assert_equal", "one_element_forms"]
+__all__ = ["Hostile", "OldDLPack", "OnlyDLPack", "anything", "assert_equal", "one_element_forms"]
 
 
 def one_element_forms(value: Any) -> Iterator[Any]:
@@ -41,6 +41,13 @@ class OnlyDLPack:
 
     def __dlpack_device__(self) -> Any:
         return self.content.__dlpack_device__()
+
+
+class OldDLPack(OnlyDLPack):
+    """One of a library that knows DLPack before 1.0 alone, which does not tell whether memory can be written."""
+
+    def __dlpack__(self, stream: None = None) -> Any:
+        return self.content.__dlpack__(stream=stream)
 
 
 class Hostile:
