@@ -165,7 +165,7 @@ class Device:
             )
         return max(supported)
 
-    def is_data_type_supported(self, data_type: TensorDataType) -> bool:
+    def is_data_type_supported(self, data_type: TensorDataType | int) -> bool:
         """Return whether some operator at this level uses the type (``DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT``).
 
         Raises:

@@ -9,7 +9,7 @@ from importlib import import_module
 from math import prod
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def _integers(name: str, values: Sequence[int]) -> list[int]:
 
 
 def calc_buffer_tensor_size(
-    data_type: TensorDataType, sizes: Sequence[int], strides: Sequence[int] | None = None
+    data_type: TensorDataType | int, sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> int:
     """Return the bytes that a tensor's buffer needs at least, as ``DMLCalcBufferTensorSize`` does.
 
@@ -258,6 +258,19 @@ class TensorDesc:
     total_tensor_size_in_bytes: int | None = None
     guaranteed_base_offset_alignment: int = 0
 
+    if TYPE_CHECKING:  # what is passed may have wider types than what is read
+
+        def __init__(
+            self,
+            data_type: TensorDataType | int,
+            sizes: Sequence[int],
+            *,
+            strides: Sequence[int] | None = None,
+            flags: TensorFlags | int = TensorFlags.NONE,
+            total_tensor_size_in_bytes: int | None = None,
+            guaranteed_base_offset_alignment: int = 0,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         """Bring every value to its canonical form, so that equal descs compare and hash equal."""
         for name, coerce in _COERCIONS:
@@ -290,7 +303,9 @@ class TensorDesc:
         return row_major_strides(self.sizes) if self.strides is None else tuple(self.strides)
 
     @classmethod
-    def from_array(cls, a: np.ndarray[Any, Any] | np.generic, flags: TensorFlags = TensorFlags.NONE) -> TensorDesc:
+    def from_array(
+        cls, a: np.ndarray[Any, Any] | np.generic, flags: TensorFlags | int = TensorFlags.NONE
+    ) -> TensorDesc:
         """Return the desc of an array as it lies in memory; a 0-d array is one element of one axis.
 
         Args:

@@ -197,7 +197,7 @@ def test_repr_of_a_tensor_desc_evaluates_to_it() -> None:
     assert repr(desc) == expected
     assert eval(repr(desc)) == desc
     assert repr(TensorDesc(99, "x")) == "TensorDesc(99, 'x')"  # type: ignore[arg-type]
-    assert repr(TensorDesc(5, (10**5000,))) == "TensorDesc(TensorDataType.UINT8, (an integer of 16610 bits,))"  # type: ignore[arg-type]
+    assert repr(TensorDesc(5, (10**5000,))) == "TensorDesc(TensorDataType.UINT8, (an integer of 16610 bits,))"
 
 
 @pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
@@ -207,7 +207,7 @@ def test_repr_of_an_operators_desc_evaluates_to_it(desc: OperatorDesc) -> None:
 
 
 def test_repr_of_what_is_no_valid_desc() -> None:
-    desc = dmlcpu.QuantizeOperatorDesc(input_tensor=None, quantization_type=9, output_tensor=None)  # type: ignore[arg-type]
+    desc = dmlcpu.QuantizeOperatorDesc(input_tensor=None, quantization_type=9, output_tensor=None)
     assert repr(desc) == (
         "QuantizeOperatorDesc(input_tensor=None, quantization_type=9, quantization_tensors=None, output_tensor=None)"
     )
@@ -297,7 +297,7 @@ def test_calc_buffer_tensor_size(
 
 
 def test_calc_buffer_tensor_size_of_an_unknown_type_is_0() -> None:
-    assert calc_buffer_tensor_size(99, (4,)) == 0  # type: ignore[arg-type]
+    assert calc_buffer_tensor_size(99, (4,)) == 0
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
     (DYNAMIC, {"output_zero_point_tensor": None}, "output_zero_point_tensor", Check.PRESENCE),
     (DYNAMIC, {"input_tensor": "FLOAT32"}, "input_tensor", Check.FORM),
     (DYNAMIC, {"input_tensor": np.zeros((4, 5), np.float32)}, "input_tensor", Check.FORM),
-    (DYNAMIC, {"input_tensor": TensorDesc(99, (4, 5))}, "input_tensor", Check.DATA_TYPE),  # type: ignore[arg-type]
+    (DYNAMIC, {"input_tensor": TensorDesc(99, (4, 5))}, "input_tensor", Check.DATA_TYPE),
     (DYNAMIC, {"input_tensor": TensorDesc("FLOAT32", (4, 5))}, "input_tensor", Check.DATA_TYPE),  # type: ignore[arg-type]
     (DYNAMIC, {"input_tensor": tensor("UNKNOWN", 4, 5)}, "input_tensor", Check.DATA_TYPE),
     (DYNAMIC, {"input_tensor": tensor("INT32", 4, 5)}, "input_tensor", Check.DATA_TYPE),

@@ -5,6 +5,7 @@ What is declared can be asked for at run time, too.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from dmlcpu import CompiledOperator, ExecutionFlags, Expression, GraphBuilder, TensorDataType, TensorDesc
+from dmlcpu import CompiledOperator, ExecutionFlags, Expression, GraphBuilder, TensorDataType, TensorDesc, TensorFlags
 from dmlcpu.graph.compiled_graph import CompiledGraph
 
 Array = np.ndarray[Any, Any]
@@ -88,6 +89,46 @@ def test_what_calls_return_can_be_declared() -> None:
     partitions: list[dmlcpu.Partition] = session.partitions()
     assert ([value.name for value in values], metadata.domain) == (["input0", "probabilities"], "")
     assert isinstance(partitions[0].steps[0], dmlcpu.Step)
+
+
+def test_constructors_of_descs_take_what_they_coerce() -> None:
+    """And what is read of a desc has the narrower type."""
+    desc = TensorDesc(8, [2, 3], strides=range(2), flags=1)
+    data_type: TensorDataType = desc.data_type
+    flags: TensorFlags = desc.flags
+    assert (data_type, flags) == (TensorDataType.INT8, TensorFlags.OWNED_BY_DML)
+    floats = TensorDesc.from_array(np.zeros((2, 3), np.float32), flags=0)
+    scales = [TensorDesc(TensorDataType.FLOAT32, (1, 1))]
+    descs = (
+        dmlcpu.QuantizeOperatorDesc(
+            input_tensor=floats, quantization_type=1, quantization_tensors=scales, output_tensor=desc
+        ),
+        dmlcpu.DequantizeOperatorDesc(
+            input_tensor=desc, quantization_type=1, quantization_tensors=scales, output_tensor=floats
+        ),
+    )
+    types: list[dmlcpu.QuantizationType] = [each.quantization_type for each in descs]
+    assert types == [dmlcpu.QuantizationType.SCALE] * 2
+    assert dmlcpu.Device().is_data_type_supported(5)
+    assert dmlcpu.calc_buffer_tensor_size(5, range(1, 4)) == 8
+
+
+@pytest.mark.parametrize("desc_type", [TensorDesc, dmlcpu.QuantizeOperatorDesc, dmlcpu.DequantizeOperatorDesc])
+def test_declared_constructors_are_those_of_the_fields(desc_type: type) -> None:
+    """Type checkers read the ones, and dataclasses make the others."""
+    written: list[ast.stmt] = [
+        function
+        for base in desc_type.__mro__[:-1]
+        for function in ast.walk(ast.parse(inspect.getsource(base)))
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__"
+    ]
+    names: dict[str, Any] = {"TensorFlags": TensorFlags}
+    exec(compile(ast.Module(written, []), "declared", "exec"), names)
+    declared = inspect.signature(names["__init__"]).parameters.values()
+    made = inspect.signature(desc_type.__init__).parameters.values()  # type: ignore[misc]
+    assert [(each.name, each.kind, each.default) for each in declared] == [
+        (each.name, each.kind, each.default) for each in made
+    ]
 
 
 def test_what_is_no_tensor_is_refused_by_the_types_too() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dmlcpu.coercion import coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
@@ -25,6 +25,17 @@ class _BlockwiseOperatorDesc(OperatorDesc):
     quantization_tensors: Sequence[TensorDesc | None] | None = None
     output_tensor: TensorDesc | None
 
+    if TYPE_CHECKING:  # what is passed may have wider types than what is read
+
+        def __init__(
+            self,
+            *,
+            input_tensor: TensorDesc | None,
+            quantization_type: QuantizationType | int,
+            quantization_tensors: Sequence[TensorDesc | None] | None = None,
+            output_tensor: TensorDesc | None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         OperatorDesc.__post_init__(self)
         object.__setattr__(self, "quantization_type", coerce_member(QuantizationType, self.quantization_type))
@@ -35,7 +46,7 @@ class _BlockwiseOperatorDesc(OperatorDesc):
         return f"{type(self).__name__}({', '.join(arguments)})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False)
 class QuantizeOperatorDesc(_BlockwiseOperatorDesc):
     """``output = clamp(round(input / scale) + zero_point)``, block-wise (``DML_QUANTIZE_OPERATOR_DESC``).
 
@@ -78,7 +89,7 @@ class QuantizeOperatorDesc(_BlockwiseOperatorDesc):
     operator_type: ClassVar[OperatorType] = OperatorType.QUANTIZE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False)
 class DequantizeOperatorDesc(_BlockwiseOperatorDesc):
     """``output = (input - zero_point) * scale``, block-wise (``DML_DEQUANTIZE_OPERATOR_DESC``).
 
