@@ -21,7 +21,8 @@ class Operator:
         desc: The desc.
 
     Raises:
-        InvalidDescError, UnsupportedFeatureLevelError, TypeError: As ``Device.create_operator``.
+        InvalidDescError, UnsupportedFeatureLevelError: As ``Device.create_operator``.
+        TypeError: The device is none, or the desc is no operator's.
 
     >>> from dmlcpu import Device, ElementWiseDequantizeLinearOperatorDesc, TensorDataType, TensorDesc
     >>> operator = Device().create_operator(ElementWiseDequantizeLinearOperatorDesc(
@@ -37,6 +38,8 @@ class Operator:
 
     def __post_init__(self) -> None:
         """Check the desc, however the operator is made."""
+        if not isinstance(self.device, dmlcpu.Device):
+            raise TypeError(f"expected a Device, got an object of type {type(self.device).__name__}")
         validate(self.desc, self.device.feature_level)
 
     @property

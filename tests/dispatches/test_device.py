@@ -230,6 +230,12 @@ def test_what_no_level_accepts_is_invalid_at_every_level() -> None:
 # --- operators --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("device", "desc"), [(3, 4), (None, QUANTIZE), (dmlcpu.Device, QUANTIZE), (3, None)])
+def test_operators_are_of_a_device(device: Any, desc: Any) -> None:
+    with pytest.raises(TypeError, match=f"^expected a Device, got an object of type {type(device).__name__}$"):
+        dmlcpu.Operator(device, desc)
+
+
 @pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 def test_operators_know_where_they_come_from(desc: dmlcpu.OperatorDesc) -> None:
     device = dmlcpu.Device()
