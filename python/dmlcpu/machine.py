@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dmlcpu import _core
-from dmlcpu.device import Device
+from dmlcpu.device import Device, available_isas
 
 __all__ = ["Info", "info", "installed_version"]
 
@@ -62,10 +62,10 @@ class Info:
 def info() -> Info:
     """Return what a default device of this process would use, and why.
 
-    >>> info().isa in _core.available_isas()
+    >>> info().isa in available_isas()
     True
     """
-    isa, num_threads = _core.available_isas()[-1], _core.usable_processor_count()
+    isa, num_threads = available_isas()[-1], _core.usable_processor_count()
     reason = "DMLCPU_ISA" if os.environ.get("DMLCPU_ISA") else "the best that this machine can run"
     try:
         device = Device()

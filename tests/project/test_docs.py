@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
 from enum import Enum
 from pathlib import Path
+
+import numpy as np
 
 import dmlcpu
 from dmlcpu.onnx.rules import RULES
@@ -74,6 +77,19 @@ def test_docstrings_of_public_names_have_an_example() -> None:
     told = [name for name, value in public.items() if not (isinstance(value, type) and issubclass(value, others))]
     assert len(told) > 40
     assert [name for name in told if ">>> " not in (inspect.getdoc(public[name]) or "")] == []
+
+
+def test_examples_of_docstrings_need_public_names_alone() -> None:
+    """They run where dmlcpu, all of its names and numpy have been imported, and import no module of the package."""
+    names = {name: getattr(dmlcpu, name) for name in dmlcpu.__all__}
+    known = {**names, "dmlcpu": dmlcpu, "np": np}
+    objects = [(name, inspect.unwrap(value)) for name, value in names.items() if callable(value)]
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner(verbose=False)
+    examples = [test for name, value in objects for test in finder.find(value, name, module=False, globs=known)]
+    assert sum(bool(test.examples) for test in examples) > 40
+    for test in examples:
+        assert re.findall(r"(?:from|import) dmlcpu\.\w+", test.docstring) == [], test.name
+        assert runner.run(test).failed == 0, test.name
 
 
 PATH = re.compile(r"(?:`|\(|\s|(?<!tests)/)((?:operators|graph|runtime)/\w[\w/]*)")

@@ -48,7 +48,7 @@ class QuantizedLinearConvolutionOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType, TensorFlags
+    >>> from dmlcpu import TensorDataType, TensorFlags
     >>> scale = TensorDesc(TensorDataType.FLOAT32, (1, 1, 1, 1))
     >>> desc = QuantizedLinearConvolutionOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.UINT8, (1, 64, 56, 56), strides=(200704, 1, 3584, 64)),
@@ -106,7 +106,7 @@ class ConvolutionIntegerOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> desc = ConvolutionIntegerOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.UINT8, (1, 3, 8, 8)),
     ...     filter_tensor=TensorDesc(TensorDataType.INT8, (4, 3, 3, 3)),

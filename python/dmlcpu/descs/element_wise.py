@@ -39,7 +39,7 @@ class ElementWiseQuantizeLinearOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> desc = ElementWiseQuantizeLinearOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.FLOAT32, (1, 3, 4, 4)),
     ...     scale_tensor=TensorDesc(TensorDataType.FLOAT32, (1, 3, 4, 4), strides=(0, 1, 0, 0)),
@@ -77,7 +77,7 @@ class ElementWiseDequantizeLinearOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> desc = ElementWiseDequantizeLinearOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.UINT8, (2, 5)),
     ...     scale_tensor=TensorDesc(TensorDataType.FLOAT32, (2, 5), strides=(1, 0)),
@@ -120,7 +120,7 @@ class ElementWiseQuantizedLinearAddOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> scale = TensorDesc(TensorDataType.FLOAT32, (1, 1))
     >>> desc = ElementWiseQuantizedLinearAddOperatorDesc(
     ...     a_tensor=TensorDesc(TensorDataType.UINT8, (2, 3)),
@@ -165,7 +165,7 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> desc = DynamicQuantizeLinearOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.FLOAT32, (4, 5)),
     ...     output_tensor=TensorDesc(TensorDataType.UINT8, (4, 5)),

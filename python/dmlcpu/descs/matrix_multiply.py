@@ -40,7 +40,7 @@ class MatrixMultiplyIntegerOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType, TensorFlags
+    >>> from dmlcpu import TensorDataType, TensorFlags
     >>> desc = MatrixMultiplyIntegerOperatorDesc(
     ...     a_tensor=TensorDesc(TensorDataType.UINT8, (128, 768)),
     ...     b_tensor=TensorDesc(TensorDataType.INT8, (768, 3072), flags=TensorFlags.OWNED_BY_DML),
@@ -87,7 +87,7 @@ class QuantizedLinearMatrixMultiplyOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> scale = TensorDesc(TensorDataType.FLOAT32, (1,))
     >>> desc = QuantizedLinearMatrixMultiplyOperatorDesc(
     ...     a_tensor=TensorDesc(TensorDataType.UINT8, (4, 8)), a_scale_tensor=scale,
@@ -139,7 +139,7 @@ class MatrixMultiplyIntegerToFloatOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> scale = TensorDesc(TensorDataType.FLOAT32, (1,))
     >>> desc = MatrixMultiplyIntegerToFloatOperatorDesc(
     ...     a_tensor=TensorDesc(TensorDataType.UINT8, (4, 8)), a_scale_tensor=scale,

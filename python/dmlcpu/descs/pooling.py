@@ -44,7 +44,7 @@ class QuantizedLinearAveragePoolingOperatorDesc(OperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> scale = TensorDesc(TensorDataType.FLOAT32, (1, 1, 1, 1))
     >>> desc = QuantizedLinearAveragePoolingOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.UINT8, (1, 2048, 7, 7)),

@@ -74,7 +74,7 @@ class QuantizeOperatorDesc(_BlockwiseOperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> desc = QuantizeOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.FLOAT32, (64, 128)),
     ...     quantization_type=QuantizationType.SCALE_ZERO_POINT,
@@ -114,7 +114,7 @@ class DequantizeOperatorDesc(_BlockwiseOperatorDesc):
 
     Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
 
-    >>> from dmlcpu.enums import TensorDataType
+    >>> from dmlcpu import TensorDataType
     >>> desc = DequantizeOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.INT4, (64, 128)),
     ...     quantization_type=1,
