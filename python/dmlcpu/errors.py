@@ -75,7 +75,9 @@ class BindingError(DmlError, ValueError):
     """An array that does not fit the tensor it is bound to.
 
     Attributes:
-        field: The tensor, such as ``"input_tensor"``, or None where no single one is at fault.
+        field: The tensor, such as ``"input_tensor"``: a field of the desc, whichever argument of a function it came
+            from, or what a graph or a model calls it. An argument that is no tensor has its own name. None where no
+            single one is at fault.
     """
 
     def __init__(self, message: str, field: str | None = None) -> None:

@@ -13,6 +13,7 @@ import dmlcpu
 from argument_forms import anything, assert_equal
 from conftest import SEED
 from dmlcpu import TensorDataType
+from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from reference.blocks import LIMITS
 from reference.dequantize import dequantize
 from reference.quantize import quantize
@@ -219,10 +220,17 @@ FOUR = {"input_data_type": TensorDataType.UINT4}
     ],
 )
 def test_a_wrong_argument_is_named(function: Any, arguments: dict[str, Any], name: str) -> None:
+    fields = {"input": "input_tensor", "scale": SCALE, "zero_point": ZERO_POINT, "out": "output_tensor"}
     with pytest.raises(dmlcpu.BindingError, match=name) as raised:
         function(**arguments)
-    assert raised.value.field == name
+    assert raised.value.field == fields.get(name, name)
     assert ", expected " in str(raised.value) or "no tensor data type" in str(raised.value)
+
+
+@pytest.mark.parametrize("zero_point", [None, 3, CODES])
+def test_a_zero_point_is_not_taken_for_the_scale(zero_point: Any) -> None:
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"^quantize: scale: got None, expected an array"):
+        dmlcpu.quantize(X, None, zero_point)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
+from dmlcpu.functions.argument_names import tensors_by_argument
 from dmlcpu.functions.layout import (
     Array,
     Layout,
@@ -35,7 +35,7 @@ from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.shown_values import shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["Arguments", "Operand", "Parameter", "Result", "argument_of", "code_type", "output_names"]
+__all__ = ["Arguments", "Operand", "Parameter", "Result", "code_type"]
 
 Result = TypeVar("Result", Array, Expression)
 """What a function returns: an expression if one of its operands and parameters is one, else an array.
@@ -57,32 +57,12 @@ def code_type(array: Array) -> np.dtype[Any]:
     return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
 
 
-_ARGUMENTS: Final = {SCALE: "scale", ZERO_POINT: "zero_point", "output_tensor": "out"}
-
-
-def argument_of(field: str, operator_type: OperatorType) -> str:
-    """Return the argument that a tensor of an operator's desc comes from; of several outputs, its place in ``out``.
-
-    >>> [argument_of(field, OperatorType.QUANTIZE) for field in ("quantization_tensors[0]", "output_tensor")]
-    ['scale', 'out']
-    >>> argument_of("output_scale_tensor", OperatorType.DYNAMIC_QUANTIZE_LINEAR)
-    'out[1]'
-    """
-    outputs = output_names(operator_type)
-    if len(outputs) > 1 and field in outputs:
-        return f"out[{outputs.index(field)}]"
-    return _ARGUMENTS.get(field) or field.removesuffix("_tensor")
-
-
-@lru_cache
-def output_names(operator_type: OperatorType) -> tuple[str, ...]:
-    """Return the fields of an operator's desc that it writes."""
-    return tuple(field.name for field in OPERATORS[operator_type].outputs)
-
-
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The arguments of one call of a function: what it makes of them, and how it names them in errors.
+
+    Messages name arguments. The field of an error is the desc's, as if the operator had refused the tensor itself; of
+    an argument that is no tensor, such as an axis, it is the argument's name.
 
     Attributes:
         function: Its name.
@@ -94,18 +74,23 @@ class Arguments:
 
     def error(self, name: str, got: str, expected: str) -> BindingError:
         """Return the exception for an argument that does not do."""
-        return BindingError(f"{self.function}: {name}: got {got}, expected {expected}", name)
+        field = tensors_by_argument(self.desc_type.operator_type).get(name)
+        message = f"{self.function}: {name}: got {got}, expected {expected}"
+        return BindingError(message, name if field is None else field.name)
 
     def array(self, name: str, value: Any) -> Array:
         """Return an array whose strides a desc can hold: whole elements, forwards. Others are copied; nothing is cast.
 
         Raises:
+            InvalidDescError: There is none.
             BindingError: The value is no array, or its elements are of no tensor data type.
         """
         if isinstance(value, Expression):
             return value.placeholder()
         if value is None:
-            raise self.error(name, "None", f"an array of {self._dtypes(name)}")
+            field = tensors_by_argument(self.desc_type.operator_type)[name].name
+            message = f"{self.function}: {name}: got None, expected an array of {self._dtypes(name)}"
+            raise InvalidDescError(message, self.desc_type.operator_type, field)
         try:
             array = as_array(value)
         except MemoryError:
@@ -137,9 +122,7 @@ class Arguments:
 
     def _dtypes(self, name: str) -> str:
         """Return the numpy types that the operator takes in an argument, in words."""
-        operator_type = self.desc_type.operator_type
-        fields = {argument_of(field.name, operator_type): field for field in OPERATORS[operator_type].tensors}
-        field = fields[name]
+        field = tensors_by_argument(self.desc_type.operator_type)[name]
         return " or ".join(known.name.lower() for known in field.support_at(HIGHEST_FEATURE_LEVEL).data_types)
 
     def output_dtype(

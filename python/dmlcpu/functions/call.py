@@ -14,7 +14,8 @@ from dmlcpu.compiled_operator import CompiledOperator
 from dmlcpu.device import Device, default_device
 from dmlcpu.enums import TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
-from dmlcpu.functions.arguments import Arguments, argument_of, output_names
+from dmlcpu.functions.argument_names import argument_of, output_names
+from dmlcpu.functions.arguments import Arguments
 from dmlcpu.functions.error_messages import told_by_arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
 from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
@@ -142,13 +143,13 @@ def _gathered(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return values by field with those of an array of tensors as one tuple, up to the last that is there."""
     values: dict[str, Any] = {}
     for name, value in fields:
-        if "[" not in name:
-            values[name] = value
+        attribute, entry = place_of(name)
+        if entry is None:
+            values[attribute] = value
             continue
-        attribute, _ = place_of(name)
         entries = values.setdefault(attribute, ())
         if value is not None:
-            values[attribute] = (*entries, value)
+            values[attribute] = (*entries, *(None,) * (entry - len(entries)), value)
     return values
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.enums import OperatorType
 from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.arguments import argument_of, output_names
+from dmlcpu.functions.argument_names import argument_of, output_names
 from dmlcpu.functions.layout import Layout
 
 __all__ = ["told_by_arguments"]

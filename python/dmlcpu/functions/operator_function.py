@@ -13,7 +13,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.functions.arguments import argument_of
+from dmlcpu.functions.argument_names import argument_of
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.graph.placeholders import BASES_OF_VIEWS
 
