@@ -150,19 +150,19 @@ class Device:
         >>> device.check_feature_levels([FeatureLevel.LEVEL_2_0, FeatureLevel.LEVEL_4_1, FeatureLevel.LEVEL_6_4])
         <FeatureLevel.LEVEL_4_1: 16640>
         """
-        if not isinstance(levels, Iterable):
+        if not isinstance(levels, Iterable) or isinstance(levels, str | bytes):
             raise TypeError(f"levels={shown(levels)}; expected a sequence of FeatureLevels")
         given = list(levels)
         known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]
         if not supported:
-            told = ", ".join(
-                FeatureLevel(level).name if level in known else shown(coerce_integer(level)) for level in given
-            )
-            raise UnsupportedFeatureLevelError(
-                f"none of {told or given} is at most {self._feature_level.name}, the level of this device",
-                required_level=min(known, default=None),
-            )
+            unknown = [shown(coerce_integer(level)) for level in given if level not in known]
+            reasons = [f"no feature level is {' or '.join(unknown)}"] if unknown else []
+            if known:
+                above = f"none of {', '.join(level.name for level in known)} is at most {self._feature_level.name}"
+                reasons.insert(0, f"{above}, the level of this device")
+            message = "; ".join(reasons) or "levels: got none, expected at least one FeatureLevel"
+            raise UnsupportedFeatureLevelError(message, required_level=min(known, default=None))
         return max(supported)
 
     def is_data_type_supported(self, data_type: TensorDataType | int) -> bool:

@@ -173,16 +173,33 @@ def test_check_feature_levels_takes_numbers_and_passes_over_unknown_ones() -> No
 
 
 def test_check_feature_levels_takes_a_sequence() -> None:
-    for levels, shown in ((FeatureLevel.LEVEL_5_0, "LEVEL_5_0"), (None, "None")):
+    for levels, shown in ((FeatureLevel.LEVEL_5_0, "LEVEL_5_0"), (None, "None"), ("LEVEL_5_0", "'LEVEL_5_0'")):
         with pytest.raises(TypeError, match=f"^levels={shown}; expected a sequence of FeatureLevels$"):
             dmlcpu.Device().check_feature_levels(levels)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("levels", [[], [0x9000], (1, "LEVEL_1_0")])
-def test_check_feature_levels_without_a_level(levels: Any) -> None:
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ([], "levels: got none, expected at least one FeatureLevel"),
+        ([0x9000], "no feature level is 36864"),
+        ((1, "LEVEL_1_0"), "no feature level is 1 or 'LEVEL_1_0'"),
+    ],
+)
+def test_check_feature_levels_without_a_level(levels: Any, message: str) -> None:
     with pytest.raises(dmlcpu.UnsupportedFeatureLevelError) as raised:
         dmlcpu.Device().check_feature_levels(levels)
     assert raised.value.required_level is None
+    assert str(raised.value) == message
+
+
+def test_check_feature_levels_tells_of_those_above_and_of_those_that_there_are_not() -> None:
+    with pytest.raises(dmlcpu.UnsupportedFeatureLevelError) as raised:
+        dmlcpu.Device(FeatureLevel.LEVEL_2_0).check_feature_levels([3, 0x4000, 0x6500, 0x3000])
+    assert str(raised.value) == (
+        "none of LEVEL_3_0, LEVEL_4_0 is at most LEVEL_2_0, the level of this device; no feature level is 3 or 25856"
+    )
+    assert raised.value.required_level is FeatureLevel.LEVEL_3_0
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
