@@ -18,6 +18,7 @@ from dmlcpu.errors import BindingError, DmlError
 from dmlcpu.exported_arrays import view_to_write
 from dmlcpu.nibbles import packed, packed_length, unpacked
 from dmlcpu.schema import place_of
+from dmlcpu.shown_values import counted
 from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_elements
 
 __all__ = ["BindingResolver", "TensorBinding", "as_array"]
@@ -127,10 +128,7 @@ class TensorBinding:
                 f"the bytes of packed {name} elements, uint8, contiguous 1-D with at least {packed_length(elements)}, "
                 f"or ml_dtypes.{name} of shape {shape}, {layout}, or contiguous 1-D with at least {elements}"
             )
-        return (
-            f"{name} of shape {shape}, {layout}, "
-            f"or contiguous 1-D with at least {elements} element{'s' if elements != 1 else ''}"
-        )
+        return f"{name} of shape {shape}, {layout}, or contiguous 1-D with at least {counted(elements, 'element')}"
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
@@ -228,7 +226,7 @@ class BindingResolver:
         if not isinstance(value, tuple | list) or len(value) != length:
             got = f"an object of type {type(value).__name__}"
             if isinstance(value, tuple | list):
-                got = f"{len(value)} entr{'ies' if len(value) != 1 else 'y'}"
+                got = counted(len(value), "entry", "entries")
             others = ", with None in the places that the other call binds" if has_calls else ""
             raise self._error(name, got, f"a tuple or list of {length}{others}")
         return value[entry] if entry < length else None

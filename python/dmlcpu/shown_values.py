@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 import numpy as np
 
-__all__ = ["repr_of", "shown"]
+__all__ = ["counted", "repr_of", "shown"]
 
 
 def shown(value: object) -> str:
@@ -37,6 +37,15 @@ def shown(value: object) -> str:
     if issubclass(type(value), np.dtype):
         return f"numpy's dtype {str(value)[:40]}"
     return f"an object of type {type(value).__name__}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with the noun for what it counts.
+
+    >>> counted(1, "entry", "entries"), counted(0, "element")
+    ('1 entry', '0 elements')
+    """
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def repr_of(value: object) -> str:

@@ -90,7 +90,7 @@ def test_info_of_the_machine_as_a_device_would_use_it(isa: str) -> None:
 
 def test_info_tells_steps_and_memory() -> None:
     told = succeeded("info", KEYWORDS, "--threads", 1, "--isa", "scalar")
-    assert told.startswith("isa scalar, 1 threads\n")
+    assert told.startswith("isa scalar, 1 thread\n")
     [partition] = dmlcpu.InferenceSession(KEYWORDS, device=dmlcpu.Device(num_threads=1)).partitions()
     for step in partition.steps:
         assert sum(line.split()[1:3] == [step.type, step.name] for line in told.splitlines()) == 1

@@ -41,7 +41,7 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
         (["run", "strings.onnx"], "got no input 't', expected tensor(string) of shape (2): --input t=FILE, a .npy"),
         (["run", "strings.onnx", PHOTO], "input 't': images become uint8, int8 or floats, not tensor(string)"),
         (["run", KEYWORDS, "--input", "codes.npy"], "got uint8 of shape (2,), expected float32"),
-        (["run", KEYWORDS, "--input", PHOTO, "--mean", "1,2"], "--mean has 2 numbers, the image 1 channels"),
+        (["run", KEYWORDS, "--input", PHOTO, "--mean", "1,2"], "--mean has 2 numbers, the image 1 channel"),
         (["run", KEYWORDS, "--input", PHOTO, "--std", "x"], "--std: got 'x'"),
         (["run", KEYWORDS, "--input", PHOTO, "--std", "0"], "--std has a 0"),
         (["run", KEYWORDS, "--isa", "mmx"], "mmx"),

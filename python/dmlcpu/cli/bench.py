@@ -23,6 +23,7 @@ from dmlcpu.cli.peers import PEERS, Runtime
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
 from dmlcpu.errors import DmlError
+from dmlcpu.shown_values import counted
 
 __all__ = ["command"]
 
@@ -79,7 +80,7 @@ def command(
             raise
         except Exception as error:  # each has its own; it is told, and the others are measured
             typer.echo(f"dmlcpu: {name} is not timed: {one_line(error)}", err=True)
-    typer.echo(f"isa {device.isa}, {device.num_threads} threads\n")
+    typer.echo(f"isa {device.isa}, {counted(device.num_threads, 'thread')}\n")
     seconds = _timed(runtimes, duration)
     rows = [
         Row(each.name, each.version, statistics.median(taken), len(taken), differences[each.name])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dmlcpu.cli.failures import needed_module
 from dmlcpu.errors import BindingError, DmlError
+from dmlcpu.shown_values import counted
 
 __all__ = ["PixelScaling", "read_image"]
 
@@ -80,7 +81,8 @@ class PixelScaling:
         """
         for option, numbers in (("--mean", self.mean), ("--std", self.std)):
             if len(numbers) not in (1, pixels.shape[-1]):
-                raise DmlError(f"{option} has {len(numbers)} numbers, the image {pixels.shape[-1]} channels")
+                given, channels = counted(len(numbers), "number"), counted(pixels.shape[-1], "channel")
+                raise DmlError(f"{option} has {given}, the image {channels}")
         if 0 in self.std:
             raise DmlError("--std has a 0")
         return np.asarray((pixels * self.scale - np.asarray(self.mean)) / np.asarray(self.std), np.float64)

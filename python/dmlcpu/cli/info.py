@@ -17,6 +17,7 @@ from dmlcpu.cli.options import Isa, Shapes, Threads, Values
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
 from dmlcpu.descriptions import NodeArg, Partition
 from dmlcpu.errors import DmlError
+from dmlcpu.shown_values import counted
 
 __all__ = ["command"]
 
@@ -51,7 +52,7 @@ def command(
         planned = {}
         device = chosen_device(isa, threads)
         typer.echo(f"dmlcpu: {one_line(error)}", err=True)
-    typer.echo(f"isa {device.isa}, {device.num_threads} threads\n")
+    typer.echo(f"isa {device.isa}, {counted(device.num_threads, 'thread')}\n")
     _print_values("input", inputs)
     _print_values("output", outputs)
     _print_assumed(inputs, planned, shapes or ())

@@ -14,6 +14,7 @@ from dmlcpu.cli.images import PixelScaling
 from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, read_feeds
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.tables import Column, print_table
+from dmlcpu.shown_values import counted
 
 __all__ = ["command"]
 
@@ -51,7 +52,7 @@ def command(
     total = sum(event["dur"] for event in steps)
     _print_steps(steps, total)
     device = session.device
-    typer.echo(f"{total:.1f} us in all, isa {device.isa}, {device.num_threads} threads; {output} is written")
+    typer.echo(f"{total:.1f} us in all, isa {device.isa}, {counted(device.num_threads, 'thread')}; {output} is written")
 
 
 def _print_steps(events: Sequence[Mapping[str, Any]], total: float) -> None:

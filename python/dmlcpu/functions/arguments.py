@@ -32,7 +32,7 @@ from dmlcpu.functions.plain_numbers import are_numbers, is_number, number_not_he
 from dmlcpu.graph.builder import Expression, expression_of
 from dmlcpu.graph.placeholders import is_copy_of_placeholder
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
-from dmlcpu.shown_values import shown
+from dmlcpu.shown_values import counted, shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
 __all__ = ["Arguments", "Operand", "Parameter", "Result", "code_type"]
@@ -245,7 +245,7 @@ class Arguments:
         elif array.ndim == 1 and len(shape) > 1:
             if array.size != shape[axis]:
                 expected = f"one, or one for each along axis {axis} of shape {shape}"
-                raise self.error(name, f"{array.size} elements", expected)
+                raise self.error(name, counted(array.size, "element"), expected)
             array = array.reshape([-1 if dimension == axis % len(shape) else 1 for dimension in range(len(shape))])
         try:
             return broadcast(array, shape)

@@ -21,6 +21,7 @@ from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, broadcast, new_like
 from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.graph.builder import Expression
+from dmlcpu.shown_values import counted
 
 __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "quantized_linear_add"]
 
@@ -189,7 +190,9 @@ def dynamic_quantize_linear(
     x = call.array("input", input)
     given = (None, None, None) if out is None else out
     if not isinstance(given, tuple | list) or len(given) != 3:
-        got = f"{len(given)} entries" if isinstance(given, tuple | list) else f"an object of type {type(out).__name__}"
+        got = f"an object of type {type(out).__name__}"
+        if isinstance(given, tuple | list):
+            got = counted(len(given), "entry", "entries")
         raise call.error("out", got, "a tuple of three arrays, or None in their places")
     given_codes, given_scale, given_zero_point = given
     outs = {"out[0]": given_codes, "out[2]": given_zero_point}

@@ -21,7 +21,7 @@ from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.functions.plain_numbers import is_number
 from dmlcpu.graph.builder import expression_of
 from dmlcpu.nibbles import packed_length
-from dmlcpu.shown_values import shown
+from dmlcpu.shown_values import counted, shown
 from dmlcpu.tensor import dtype_of, is_four_bits, row_major_strides
 
 __all__ = ["dequantize", "quantize"]
@@ -225,7 +225,7 @@ def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, s
         name = "input" if sizes is None else "sizes"
         raise call.error(name, f"2**{elements.bit_length() - 1} elements or more", "fewer than 2**32")
     if pairs.size != needed:
-        raise call.error("input", f"{pairs.size} packed bytes", f"{needed}, which {elements} elements take")
+        raise call.error("input", counted(pairs.size, "packed byte"), f"{needed}, for {counted(elements, 'element')}")
     return PackedArray(_flat(call, "input", pairs), data_type, shape, row_major_strides(shape))
 
 

@@ -15,6 +15,7 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.arguments import Arguments
 from dmlcpu.functions.layout import Array, Layout, memory_order, new_array
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
+from dmlcpu.shown_values import counted
 
 __all__ = ["window_attributes", "windowed_output"]
 
@@ -55,7 +56,8 @@ def _wrong_length(call: Arguments, name: str, given: int, axes: int) -> InvalidD
     hint = ""
     if name.endswith("_padding") and given == 2 * axes:
         hint = "; ONNX's pads are those of start_padding and then those of end_padding"
-    message = f"{call.function}: {name}: got {given} entries, expected {numbers}, or one number for all{hint}"
+    got = counted(given, "entry", "entries")
+    message = f"{call.function}: {name}: got {got}, expected {numbers}, or one number for all{hint}"
     return InvalidDescError(message, call.desc_type.operator_type, name)
 
 

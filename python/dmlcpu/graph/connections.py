@@ -24,6 +24,7 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.shown_values import counted
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, span_in_bytes
 
 __all__ = ["check_graph_level", "connect"]
@@ -182,7 +183,7 @@ class _Connector:
                     got = f"no edge to {binding.name} (input {number}) of node {index}"
                     raise _error("input_edges", got, "an edge to every tensor that an operator was created with")
         if len(self._output_edges()) != self._desc.output_count:
-            raise _error("output_edges", f"{len(self._output_edges())} outputs", f"{self._desc.output_count}")
+            raise _error("output_edges", counted(len(self._output_edges()), "output"), f"{self._desc.output_count}")
 
     def _feed(self, field: str, edge: InputGraphEdgeDesc | IntermediateGraphEdgeDesc) -> TensorDesc:
         target = (edge.to_node_index, edge.to_node_input_index)

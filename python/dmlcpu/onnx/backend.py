@@ -19,6 +19,7 @@ from dmlcpu.errors import BindingError, DmlError
 from dmlcpu.onnx.models.nodes import short_domain
 from dmlcpu.onnx.session import InferenceSession
 from dmlcpu.onnx.values import Array
+from dmlcpu.shown_values import counted
 
 __all__ = ["DmlCpuBackend", "PreparedModel", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -43,7 +44,7 @@ class PreparedModel(BackendRep):
             arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
             names = [value.name for value in self.session.get_inputs()]
             if len(arrays) != len(names):
-                raise BindingError(f"got {len(arrays)} inputs, expected {len(names)}: {', '.join(names)}")
+                raise BindingError(f"got {counted(len(arrays), 'input')}, expected {len(names)}: {', '.join(names)}")
             inputs = {name: np.asarray(array) for name, array in zip(names, arrays, strict=True)}
         return tuple(self.session.run(None, inputs))
 
@@ -114,7 +115,7 @@ class DmlCpuBackend(Backend):
         arrays = [np.asarray(array) for array in ([inputs] if isinstance(inputs, np.ndarray) else inputs)]
         names = [name for name in node.input if name]
         if len(names) != len(arrays):
-            raise BindingError(f"got {len(arrays)} inputs, expected {len(names)}: {', '.join(names)}")
+            raise BindingError(f"got {counted(len(arrays), 'input')}, expected {len(names)}: {', '.join(names)}")
         graph = onnx.helper.make_graph(
             [node],
             "node",

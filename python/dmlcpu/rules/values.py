@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dmlcpu.schema import Check, DescValues, Violation
+from dmlcpu.shown_values import counted
 
 __all__ = ["Boolean", "EntryCount"]
 
@@ -39,4 +40,4 @@ class EntryCount:
         if given == member:
             return None
         expected = f"{int(member)}, as {self.enumeration} says"
-        return Violation(self.check, self.array, f"{given} tensors", expected)
+        return Violation(self.check, self.array, counted(given, "tensor"), expected)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from dmlcpu.schema import Check, DescValues, Violation
+from dmlcpu.shown_values import counted
 
 __all__ = ["ArrayLengths", "OutputSizes", "PositiveSteps", "Window", "WindowFits"]
 
@@ -29,9 +30,10 @@ class ArrayLengths:
             if given < needed or (self.exact and given > needed):
                 bound = "" if self.exact else "at least "
                 expected = f"{bound}{needed}, one for each spatial axis of {self.spatial}"
-                return Violation(self.check, name, f"{given} entries", expected)
+                return Violation(self.check, name, counted(given, "entry", "entries"), expected)
             if given != first:
-                return Violation(self.check, name, f"{given} entries", f"{first}, as {self.names[0]}")
+                got = counted(given, "entry", "entries")
+                return Violation(self.check, name, got, f"{first}, as {self.names[0]}")
         return None
 
 

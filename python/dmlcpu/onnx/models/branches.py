@@ -21,6 +21,7 @@ from dmlcpu.onnx.models.subgraphs import graphs_within, names_in, rename
 from dmlcpu.onnx.models.tensor_protos import constant_of
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.values import Array
+from dmlcpu.shown_values import counted
 
 __all__ = ["Branches"]
 
@@ -92,7 +93,8 @@ class Branches:
         if not isinstance(graph, onnx.GraphProto):
             raise InvalidModelError(f"node {node}: it has no {_NAMES[condition]}")
         if len(graph.output) != len(node.outputs):
-            wrong = f"its {_NAMES[condition]} has {len(graph.output)} outputs, and it has {len(node.outputs)}"
+            given = counted(len(graph.output), "output")
+            wrong = f"its {_NAMES[condition]} has {given}, and it has {len(node.outputs)}"
             raise InvalidModelError(f"node {node}: {wrong}")
         written = {name for inner in graph.node for name in inner.output if name}
         initializers = {tensor.name: constant_of(tensor) for tensor in graph.initializer}

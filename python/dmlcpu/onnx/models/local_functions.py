@@ -14,6 +14,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.nodes import FreeNames, short_domain, shortened
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within, names_in
+from dmlcpu.shown_values import counted
 
 __all__ = ["without_calls"]
 
@@ -192,7 +193,7 @@ class _Call:
         self._node, self._function, self._names, self._room = node, function, names, room
         self._name = shortened(node.name or f"{node.op_type}_{index}")
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
-            got = f"{len(node.input)} inputs and {len(node.output)} outputs"
+            got = f"{counted(len(node.input), 'input')} and {counted(len(node.output), 'output')}"
             has = f"{len(function.input)} and {len(function.output)}"
             raise InvalidModelError(f"node {self._name} ({node.op_type}): got {got}, its function has {has}")
 
