@@ -159,7 +159,7 @@ def operator_attributes(desc: OperatorDesc) -> dict[str, tuple[int, ...]]:
     return {
         field.name: value if isinstance(value := getattr(desc, field.name), tuple) else (value,)
         for field in OPERATORS[desc.operator_type].fields
-        if field.kind in (FieldKind.UINT, FieldKind.UINT_ARRAY)
+        if field.kind in (FieldKind.UINT, FieldKind.BOOLEAN, FieldKind.UINT_ARRAY)
     }
 
 

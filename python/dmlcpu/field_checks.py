@@ -49,7 +49,7 @@ def read_fields(desc: object, schema: OperatorSchema) -> DescValues | Violation:
             violation = _member_violation(name, value, field.members)
             numbers[name] = value
         else:
-            violation = _number_violation(name, value)
+            violation = _number_violation(name, value, field.kind)
             numbers[name] = value
         if violation is not None:
             return violation
@@ -173,10 +173,11 @@ def _member_violation(name: str, value: Any, members: tuple[IntEnum, ...]) -> Vi
     return Violation(Check.FORM, name, shown(value), expected)
 
 
-def _number_violation(name: str, value: Any) -> Violation | None:
+def _number_violation(name: str, value: Any, kind: FieldKind) -> Violation | None:
     if type(value) is int and 0 <= value < _UINT32_END:
         return None
-    return Violation(Check.FORM, name, shown(value), "an unsigned 32-bit integer")
+    expected = "a boolean, 0 or 1" if kind is FieldKind.BOOLEAN else "an unsigned 32-bit integer"
+    return Violation(Check.FORM, name, shown(value), expected)
 
 
 def _are_integers(values: Any, *, lowest: int) -> bool:

@@ -34,6 +34,7 @@ class FieldKind(Enum):
     INPUT = "input tensor"
     OUTPUT = "output tensor"
     UINT = "unsigned 32-bit integer"
+    BOOLEAN = "0 or 1"
     UINT_ARRAY = "array of unsigned 32-bit integers"
     ENUMERATION = "member of an enumeration"
     INPUT_ARRAY = "array of input tensors, each of which is a field of its own: name[0], name[1], ..."

@@ -135,7 +135,7 @@ def calc_buffer_tensor_size(
     lengths = _integers("sizes", sizes)
     distances = None if strides is None else _integers("strides", strides)
     if distances is not None and len(distances) != len(lengths):
-        raise ValueError(f"{len(lengths)} sizes need as many strides, got {len(distances)}")
+        raise ValueError(f"strides: got {len(distances)}, expected {len(lengths)}, as many as sizes")
     if min((*lengths, *(distances or ())), default=0) < 0:
         raise ValueError("sizes and strides must not be negative")
     bits = span_in_elements(lengths, distances) * ELEMENT_BITS.get(member, 0)

@@ -38,12 +38,30 @@ def convolved(**changes: Any) -> Any:
             "convolution_integer: dilations: got 2 entries, expected 1, for the input's spatial axis, "
             "or one number for all",
         ),
+        (
+            {"strides": [1]},
+            "convolution_integer: strides: got 1 entry, expected 2, one for each spatial axis of the input, "
+            "or one number for all",
+        ),
     ],
 )
 def test_attributes_have_an_entry_for_each_spatial_axis(attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(dmlcpu.InvalidDescError) as raised:
         convolved(**attributes)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.0, "1.0"), ("a", "'a'"), (2**32, "4294967296"), (-1, "-1"), ([1.0, 1], "(1.0, 1)")]
+)
+@pytest.mark.parametrize("name", ["strides", "start_padding"])
+def test_attributes_may_be_one_number_and_are_shown_as_they_came(name: str, value: Any, shown: str) -> None:
+    expected = "an unsigned 32-bit integer for all spatial axes, or a sequence with one for each"
+    with pytest.raises(dmlcpu.InvalidDescError) as raised:
+        convolved(**{name: value})
+    assert str(raised.value) == (
+        f"convolution_integer: {name}: got {shown}, expected {expected} (CONVOLUTION_INTEGER: {name})"
+    )
 
 
 X = np.zeros((2, 2), np.float32)
@@ -201,6 +219,70 @@ def test_shapes_that_are_taken_are_told_once(function: str, arguments: tuple[Any
     with pytest.raises(dmlcpu.BindingError) as raised:
         getattr(dmlcpu, function)(*arguments)
     assert str(raised.value) == f"{function}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("zero_point", "shown"),
+    [([[1, 2]], "a list of length 1"), ((1, 2), "(1, 2)"), (np.int64([1]), "an array of int64")],
+)
+def test_zero_points_of_four_bits_are_numbers_or_arrays(zero_point: Any, shown: str) -> None:
+    with pytest.raises(dmlcpu.BindingError) as raised:
+        dmlcpu.quantize(X, 1.0, zero_point, output_data_type=TensorDataType.INT4)
+    expected = "a number, an array of ml_dtypes.int4, or packed bytes"
+    assert str(raised.value) == f"quantize: zero_point: got {shown}, expected {expected}"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("quantize_linear", {"out": np.zeros((2, 2), np.int64)}, "out: got an array of int64, expected int8 or uint8"),
+        (
+            "quantize_linear",
+            {"out": np.zeros((2, 2), np.int8), "output_data_type": 5},
+            "out: got an array of int8, expected uint8, the output_data_type",
+        ),
+        (
+            "quantize_linear",
+            {"zero_point": np.int64(3)},
+            "zero_point: got a number of type int64, expected uint8; int(zero_point) takes the type that is wanted",
+        ),
+        (
+            "quantize_linear",
+            {"scale": np.ones(1, np.float32)[:0]},
+            "scale: got 0 elements, expected one, or one for each along axis 1 of shape (2, 2)",
+        ),
+        (
+            "quantize_linear",
+            {"scale": np.ones(3, np.float32), "input": X[:, :1]},
+            "scale: got 3 elements, expected one, or one for each along axis 1 of shape (2, 1)",
+        ),
+        (
+            "dequantize",
+            {"input": CODES[0, :1], "sizes": (3,), "input_data_type": TensorDataType.INT4},
+            "input: got 1 packed byte, expected 2, for 3 elements",
+        ),
+        (
+            "dequantize",
+            {"input": CODES, "sizes": (1,), "input_data_type": TensorDataType.INT4},
+            "input: got 6 packed bytes, expected 1, for 1 element",
+        ),
+        (
+            "dequantize",
+            {"input": CODES.view(np.int8), "input_data_type": TensorDataType.INT4},
+            "input_data_type: got INT4, expected INT8, as the input is; INT4 and UINT4 are of packed bytes, which are "
+            "uint8",
+        ),
+    ],
+)
+def test_arrays_and_counts_are_told_in_words(function: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(dmlcpu.BindingError) as raised:
+        getattr(dmlcpu, function)(**{"input": X, "scale": 1.0, **arguments})
+    assert str(raised.value) == f"{function}: {message}"
+
+
+def test_an_output_tuple_is_counted() -> None:
+    with pytest.raises(dmlcpu.BindingError, match=r"^dynamic_quantize_linear: out: got 1 entry, expected a tuple of"):
+        dmlcpu.dynamic_quantize_linear(X, out=(None,))  # type: ignore[arg-type]
 
 
 def test_sizes_that_are_not_needed_are_shown() -> None:

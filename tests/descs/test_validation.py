@@ -12,6 +12,7 @@ from dmlcpu.errors import InvalidDescError
 from dmlcpu.tensor import TensorDesc
 from dmlcpu.validation import find_violation, validate
 from operator_samples import (
+    BLOCK_DEQUANTIZE,
     CONVOLUTION,
     DYNAMIC,
     MATRIX_MULTIPLY_INTEGER,
@@ -127,7 +128,24 @@ def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, A
         (
             POOLING,
             {"include_padding": "yes"},
-            "QUANTIZED_LINEAR_AVERAGE_POOLING: include_padding: got 'yes', expected an unsigned 32-bit integer",
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: include_padding: got 'yes', expected a boolean, 0 or 1",
+        ),
+        (
+            POOLING,
+            {"strides": (1, 0)},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: strides: got 0 along spatial axis 1, expected at least 1 "
+            "(the size of the output would not be defined)",
+        ),
+        (
+            POOLING,
+            {"window_size": (1,)},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: window_size: got 1 entry, expected 2, one for each spatial axis of "
+            "input_tensor",
+        ),
+        (
+            BLOCK_DEQUANTIZE,
+            {"quantization_type": 2, "quantization_tensors": BLOCK_DEQUANTIZE.quantization_tensors[:1]},
+            "DEQUANTIZE: quantization_tensors: got 1 tensor, expected 2, as quantization_type says",
         ),
         (
             POOLING,

@@ -157,7 +157,7 @@ def descs(draw: st.DrawFn) -> dmlcpu.OperatorDesc:
             continue  # replaced by garbage, which has no entries
         if field.history:
             desc = changed(desc, **{name: draw(mutated_tensors(value))})
-        elif field.kind in (FieldKind.UINT, FieldKind.ENUMERATION):
+        elif field.kind in (FieldKind.UINT, FieldKind.BOOLEAN, FieldKind.ENUMERATION):
             desc = changed(desc, **{name: draw(NUMBERS | GARBAGE)})
         else:
             desc = changed(desc, **{name: draw(mutated_sequences(value))})

@@ -39,7 +39,7 @@ _QUANTIZED_LINEAR_AVERAGE_POOLING = OperatorSchema(
         input_field("output_zero_point_tensor", _POOLING_ZERO_POINT),
         output_field("output_tensor", _POOLING_DATA),
         *(Field(name, FieldKind.UINT_ARRAY) for name in POOLING_ARRAYS),
-        Field("include_padding", FieldKind.UINT),
+        Field("include_padding", FieldKind.BOOLEAN),
     ),
     rules=(
         ArrayLengths(POOLING_ARRAYS, "input_tensor", exact=True),

@@ -154,12 +154,13 @@ class Arguments:
             for name, out in arrays.items():
                 is_packed = is_four_bits(data_type) and out.dtype == np.uint8
                 if not is_packed and not has_data_type(out.dtype, data_type):
-                    raise self.error(name, f"a {out.dtype} array", f"{data_type.name.lower()}, the output_data_type")
+                    expected = f"{data_type.name.lower()}, the output_data_type"
+                    raise self.error(name, f"an array of {out.dtype}", expected)
             return data_type
         for name, data_type in types.items():
             if data_type not in allowed:
                 expected = " or ".join(sorted(known.name.lower() for known in allowed))
-                raise self.error(name, f"a {arrays[name].dtype} array", expected)
+                raise self.error(name, f"an array of {arrays[name].dtype}", expected)
             return data_type
         if parameter is not None and parameter[1] is not None and not are_numbers(parameter[1]):
             data_type = self.data_type(parameter[0], self.array(*parameter).dtype)
@@ -191,7 +192,7 @@ class Arguments:
         if isinstance(value, np.generic) and value.dtype != dtype:
             number = "float" if dtype.kind == "f" else "int"
             expected = f"{dtype.name}; {number}({name}) takes the type that is wanted"
-            raise self.error(name, f"a {value.dtype} number", expected)
+            raise self.error(name, f"a number of type {value.dtype}", expected)
         return array
 
     def _typed_numbers(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array:

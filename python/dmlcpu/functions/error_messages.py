@@ -20,6 +20,8 @@ __all__ = ["told_by_arguments"]
 _Refusal: TypeAlias = BindingError | InvalidDescError | UnsupportedFeatureLevelError
 
 _FIELD = re.compile(rf"{re.escape(SCALE)}|{re.escape(ZERO_POINT)}|\b\w+_tensor\b")
+# What a desc takes for an attribute of spatial axes; a function takes one number, too.
+_SEQUENCE = re.compile(r"\ba sequence (?:of unsigned 32-bit integers|with an integer for each spatial axis)")
 # What numpy makes of Python's numbers, and no operator but one takes.
 _DEFAULT_TYPE = re.compile(r"got data type (FLOAT64|INT64), expected (\w+(?: or \w+)*)")
 _OPERANDS = ("input_tensor", "filter_tensor", "a_tensor", "b_tensor")
@@ -49,6 +51,7 @@ def told_by_arguments(
         return field.removesuffix("_tensor") if is_new else argument_of(field, operator_type)
 
     told = re.sub(r"\bsizes\b", "shape", _FIELD.sub(argument, message)).replace("a TensorDesc", "an array or a number")
+    told = _SEQUENCE.sub("an unsigned 32-bit integer for all spatial axes, or a sequence with one for each", told)
     if isinstance(error, BindingError) or error.field not in output_names(operator_type):
         told += _hint(error.field or "", told, arrays, attributes)
     at_fault = f"{operator}: {error.field}" if error.field else operator

@@ -194,7 +194,8 @@ def _four_bit_zero_point(
     array = call.array("zero_point", value)
     if array.dtype != np.uint8:
         if call.data_type("zero_point", array.dtype) is not data_type:
-            raise call.error("zero_point", f"a {array.dtype} array", f"ml_dtypes.{name}, or packed bytes")
+            got = shown(value) if isinstance(value, list | tuple) else f"an array of {array.dtype}"
+            raise call.error("zero_point", got, f"a number, an array of ml_dtypes.{name}, or packed bytes")
         return _at_rank(call, "zero_point", array, rank)
     needed = packed_length(math.prod(shape))
     if array.size != needed or array.ndim > 1:
@@ -210,7 +211,8 @@ def _input_type(call: FunctionCall, given: Any, input: Array) -> TensorDataType:
         data_type is own or (is_four_bits(data_type) and own is TensorDataType.UINT8)
     ):
         return data_type
-    raise call.error("input_data_type", shown(data_type), f"{own.name}, as the input, or INT4 or UINT4 of packed uint8")
+    expected = f"{own.name}, as the input is; INT4 and UINT4 are of packed bytes, which are uint8"
+    raise call.error("input_data_type", shown(data_type), expected)
 
 
 def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, sizes: Any) -> PackedArray:

@@ -21,9 +21,10 @@ __all__ = ["window_attributes", "windowed_output"]
 
 
 def window_attributes(call: Arguments, rank: int, **attributes: Any) -> dict[str, Any]:
-    """Return attributes of spatial axes as tuples with an entry for each; what is neither number nor sequence stays.
+    """Return attributes of spatial axes as tuples with an entry for each.
 
-    Descs may have surplus entries, which DirectML ignores; here they are a mistake.
+    What is neither a sequence nor a number that an entry may be stays, for the checks to refuse as it came. Descs may
+    have surplus entries, which DirectML ignores; here they are a mistake.
 
     Args:
         call: Whose attributes they are.
@@ -40,7 +41,7 @@ def window_attributes(call: Arguments, rank: int, **attributes: Any) -> dict[str
         for name, value in entries.items():
             if isinstance(value, tuple) and len(value) != axes:
                 raise _wrong_length(call, name, len(value), axes)
-    return {name: (value,) * axes if isinstance(value, int) else value for name, value in entries.items()}
+    return {name: (value,) * axes if _is_entry(value) else value for name, value in entries.items()}
 
 
 @lru_cache
@@ -87,4 +88,8 @@ def windowed_output(
 def _entry(values: Any, index: int, otherwise: int = 0) -> int:
     """Return an attribute of one axis, or another value where there is none that could be computed with."""
     value = values[index] if isinstance(values, tuple) and index < len(values) else otherwise
-    return value if type(value) is int and 0 <= value < 2**32 else otherwise
+    return value if _is_entry(value) else otherwise
+
+
+def _is_entry(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**32

@@ -97,9 +97,9 @@ class PositiveSteps:
         """Return the first array with a 0."""
         used = len(values.tensors[self.spatial].sizes) - 2
         for name in self.names:
-            entries = values.arrays[name]
-            if 0 in entries[:used]:
-                return Violation(self.check, name, f"{entries}", "entries of at least 1")
+            entries = values.arrays[name][:used]
+            if 0 in entries:
+                return Violation(self.check, name, f"0 along spatial axis {entries.index(0)}", "at least 1")
         return None
 
 
