@@ -18,7 +18,7 @@ from dmlcpu.schema import (
     TensorSupport,
     Violation,
 )
-from dmlcpu.shown_values import shown
+from dmlcpu.shown_values import counted, shown
 from dmlcpu.tensor import ELEMENT_BITS, TensorDesc, calc_buffer_tensor_size
 
 __all__ = ["read_fields", "tensor_violation", "unsupported_tensor"]
@@ -100,7 +100,7 @@ def _supports(schema: OperatorSchema) -> tuple[tuple[Field, TensorSupport | None
 def _layout_violation(name: str, tensor: TensorDesc) -> Violation | None:
     strides, rank = tensor.strides, len(tensor.sizes)
     if strides is not None and not (_are_integers(strides, lowest=0) and len(strides) == rank):
-        expected = f"None or {rank} integers {_RANGE}, one for each size"
+        expected = f"None or {counted(rank, 'integer')} {_RANGE}, one for each size"
         return Violation(Check.FORM, name, f"strides {shown(strides)}", expected)
     elements = prod(tensor.sizes)
     if elements >= _UINT32_END:

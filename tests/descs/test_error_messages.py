@@ -246,6 +246,9 @@ def test_zero_points_of_four_bits_are_numbers_or_arrays(zero_point: Any, shown: 
             {"zero_point": np.int64(3)},
             "zero_point: got a number of type int64, expected uint8; int(zero_point) takes the type that is wanted",
         ),
+        ("quantize_linear", {"axis": 2}, "axis: got 2, expected an integer from -2 to 1"),
+        ("quantize_linear", {"axis": "1"}, "axis: got '1', expected an integer from -2 to 1"),
+        ("quantize_linear", {"axis": 1.5}, "axis: got 1.5, expected an integer from -2 to 1"),
         (
             "quantize_linear",
             {"scale": np.ones(1, np.float32)[:0]},

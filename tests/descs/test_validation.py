@@ -116,6 +116,12 @@ def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, A
         ),
         (
             QUANTIZE,
+            {"input_tensor": TensorDesc(TensorDataType.FLOAT32, (4,), strides=(1, 1))},
+            "ELEMENT_WISE_QUANTIZE_LINEAR: input_tensor: got strides (1, 1), expected None or 1 integer from 0 to "
+            "2**32 - 1, one for each size",
+        ),
+        (
+            QUANTIZE,
             {"input_tensor": TensorDesc(TensorDataType.INT8, [1] * 5000)},
             "ELEMENT_WISE_QUANTIZE_LINEAR: input_tensor: got sizes a list of length 5000, expected a sequence of "
             "integers from 1 to 2**32 - 1",

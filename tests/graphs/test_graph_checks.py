@@ -59,7 +59,7 @@ INPUTS: dict[str, tuple[TensorDesc, str]] = {
     ),
     "strides of another rank": (
         TensorDesc(U8, (4,), strides=(4, 1)),
-        "got strides (4, 1), expected None or 1 integers from 0 to 2**32 - 1, one for each size",
+        "got strides (4, 1), expected None or 1 integer from 0 to 2**32 - 1, one for each size",
     ),
     "negative strides": (TensorDesc(U8, (4, 2), strides=(-1, 1)), "got strides (-1, 1), expected None or 2 integers"),
     "no sizes": (TensorDesc(U8, ()), "got dimension count 0, expected 1 to 8"),

@@ -225,8 +225,8 @@ class Arguments:
         axis = coerce_integer(value)
         if type(axis) is int and (-rank <= axis < rank or (axis == 1 and rank < 2)):
             return axis
-        got = shown(axis) if type(axis) is int else f"an object of type {type(axis).__name__}"
-        raise self.error("axis", got, f"an integer from {-rank} to {rank - 1}" if rank else "1: the input has no axes")
+        expected = f"an integer from {-rank} to {rank - 1}" if rank else "1: the input has no axes"
+        raise self.error("axis", shown(axis), expected)
 
     def along_axis(
         self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], axis: int
