@@ -198,6 +198,10 @@ def test_counts_are_integers_of_any_kind() -> None:
             device.compile_graph(dequantize_graph(device, input_count=count))
 
 
+HUGE = 10**5000  # of more digits than Python prints
+HUGE_SHOWN = "an integer of 16610 bits"
+
+
 def test_messages_are_sentences() -> None:
     device = Device()
     for changes, message in (
@@ -205,6 +209,17 @@ def test_messages_are_sentences() -> None:
         (
             {"output_edges": [OutputGraphEdgeDesc(1, 0, 0)]},
             "got node 1, expected the index of a node with outputs, below 2",
+        ),
+        ({"input_edges": [InputGraphEdgeDesc(0, HUGE, 0)]}, f"got node {HUGE_SHOWN}, expected the index of"),
+        ({"input_edges": [InputGraphEdgeDesc(0, 0, HUGE)]}, f"got number {HUGE_SHOWN} of the inputs of node 0"),
+        ({"input_edges": [InputGraphEdgeDesc(HUGE, 0, 0)]}, f"got graph input {HUGE_SHOWN}, expected one below 1"),
+        ({"input_edges": [InputGraphEdgeDesc(0, "0", 0)]}, "got node '0', expected the index of an operator node"),  # type: ignore[arg-type]
+        ({"output_edges": [OutputGraphEdgeDesc(0, 0, HUGE)]}, f"got graph output {HUGE_SHOWN}, expected each of"),
+        ({"input_count": -HUGE}, f"got {HUGE_SHOWN}, expected an integer that is not negative"),
+        ({"output_count": HUGE}, f"got 1 output, expected {HUGE_SHOWN}"),
+        (
+            {"intermediate_edges": [IntermediateGraphEdgeDesc(1, HUGE, 0, 1)]},
+            f"got output {HUGE_SHOWN} of a constant, expected 0",
         ),
         ({"input_edges": [7]}, "got an object of type int, expected an InputGraphEdgeDesc"),
         ({"nodes": [OperatorGraphNodeDesc(5)]}, "got an operator of type int, expected an Operator"),  # type: ignore[arg-type]
@@ -218,6 +233,11 @@ def test_outputs_are_a_sequence() -> None:
     x = input_tensor(builder, 0, TensorDesc.from_array(np.uint8([1, 2])))
     with pytest.raises(TypeError, match="outputs: got an expression, expected a sequence of them"):
         builder.build(ExecutionFlags.NONE, x)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^outputs: got 5, expected a sequence of expressions$"):
+        builder.build(ExecutionFlags.NONE, 5)  # type: ignore[arg-type]
+    assert repr(builder.build(ExecutionFlags.NONE, [dmlcpu.dequantize_linear(x, 0.5)])).startswith(
+        "<CompiledGraph of 1 step isa="
+    )
 
 
 def test_expressions_of_a_graph_are_its_own() -> None:

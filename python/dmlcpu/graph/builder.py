@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, Final
@@ -79,7 +79,7 @@ class GraphBuilder:
 
         Raises:
             ValueError: There is no output, or a flag is unknown.
-            TypeError: An output is no expression.
+            TypeError: An output is no expression, or they are no sequence.
             BindingError: It is one of another builder.
             UnsupportedFeatureLevelError: The device's level has no graphs.
         """
@@ -87,6 +87,8 @@ class GraphBuilder:
         check_graph_level(self._device)
         if isinstance(outputs, Expression):
             raise TypeError("outputs: got an expression, expected a sequence of them")
+        if not isinstance(outputs, Iterable):
+            raise TypeError(f"outputs: got {shown(outputs)}, expected a sequence of expressions")
         outputs = tuple(outputs)
         if not outputs:
             raise ValueError("outputs: got none, expected at least one expression")

@@ -16,6 +16,7 @@ from dmlcpu.descriptions import BindingProperties, Step
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
+from dmlcpu.shown_values import counted
 
 __all__ = ["CompiledGraph"]
 
@@ -97,9 +98,8 @@ class CompiledGraph(CompiledOperator):
 
     def __repr__(self) -> str:
         """Return how many steps it has, and where it runs."""
-        return (
-            f"<CompiledGraph of {self.step_count} steps isa={self._device.isa} num_threads={self._device.num_threads}>"
-        )
+        steps = counted(self.step_count, "step")
+        return f"<CompiledGraph of {steps} isa={self._device.isa} num_threads={self._device.num_threads}>"
 
     @property
     def desc(self) -> Any:

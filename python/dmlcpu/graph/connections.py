@@ -24,7 +24,7 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.shown_values import counted
+from dmlcpu.shown_values import counted, shown
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, span_in_bytes
 
 __all__ = ["check_graph_level", "connect"]
@@ -110,7 +110,7 @@ class _Connector:
         for name in ("input_count", "output_count"):
             count = getattr(self._desc, name)
             if type(count) is not int or count < 0:
-                raise _error(name, repr(count), "an integer that is not negative")
+                raise _error(name, shown(count), "an integer that is not negative")
         for name in ("nodes", "input_edges", "output_edges", "intermediate_edges"):
             if not isinstance(getattr(self._desc, name), Sequence):
                 raise _error(name, f"an object of type {type(getattr(self._desc, name)).__name__}", "a sequence")
@@ -153,9 +153,10 @@ class _Connector:
         what = "inputs" if tensors is self._inputs else "outputs"
         if type(node) is not int or node not in tensors:
             kind = "an operator node" if tensors is self._inputs else "a node with outputs"
-            raise _error(field, f"node {node}", f"the index of {kind}, below {len(self._nodes)}")
+            raise _error(field, f"node {shown(node)}", f"the index of {kind}, below {len(self._nodes)}")
         if type(index) is not int or not 0 <= index < len(tensors[node]):
-            raise _error(field, f"number {index} of the {what} of node {node}", f"one below {len(tensors[node])}")
+            got = f"number {shown(index)} of the {what} of node {node}"
+            raise _error(field, got, f"one below {len(tensors[node])}")
         tensor = tensors[node][index]
         if tensor.desc is None:
             raise _error(field, f"{tensor.name} of node {node}", "a tensor that its operator was created with")
@@ -172,7 +173,8 @@ class _Connector:
     def _check_edges(self) -> None:
         for field, edge in self._edges("input_edges", InputGraphEdgeDesc):
             if type(edge.graph_input_index) is not int or not 0 <= edge.graph_input_index < self._desc.input_count:
-                raise _error(field, f"graph input {edge.graph_input_index}", f"one below {self._desc.input_count}")
+                got = f"graph input {shown(edge.graph_input_index)}"
+                raise _error(field, got, f"one below {shown(self._desc.input_count)}")
             self._feed(field, edge)
         for field, edge in self._edges("intermediate_edges", IntermediateGraphEdgeDesc):
             tensor = self._feed(field, edge)
@@ -183,7 +185,7 @@ class _Connector:
                     got = f"no edge to {binding.name} (input {number}) of node {index}"
                     raise _error("input_edges", got, "an edge to every tensor that an operator was created with")
         if len(self._output_edges()) != self._desc.output_count:
-            raise _error("output_edges", counted(len(self._output_edges()), "output"), f"{self._desc.output_count}")
+            raise _error("output_edges", counted(len(self._output_edges()), "output"), shown(self._desc.output_count))
 
     def _feed(self, field: str, edge: InputGraphEdgeDesc | IntermediateGraphEdgeDesc) -> TensorDesc:
         target = (edge.to_node_index, edge.to_node_input_index)
@@ -198,7 +200,7 @@ class _Connector:
         node = self._nodes[index] if type(index) is int and 0 <= index < len(self._nodes) else None
         if isinstance(node, ConstantGraphNodeDesc):
             if edge.from_node_output_index != 0:
-                raise _error(field, f"output {edge.from_node_output_index} of a constant", "0")
+                raise _error(field, f"output {shown(edge.from_node_output_index)} of a constant", "0")
             if (misfit := constant_misfit(node.data, tensor)) is not None:
                 raise _error(field, *misfit)
             return
@@ -215,7 +217,8 @@ class _Connector:
         for field, edge in self._edges("output_edges", OutputGraphEdgeDesc):
             index = edge.graph_output_index
             if type(index) is not int or not 0 <= index < self._desc.output_count or index in edges:
-                raise _error(field, f"graph output {index}", f"each of those below {self._desc.output_count} once")
+                expected = f"each of those below {shown(self._desc.output_count)} once"
+                raise _error(field, f"graph output {shown(index)}", expected)
             self._tensor(field, self._outputs, edge.from_node_index, edge.from_node_output_index)
             edges[index] = edge
         return edges

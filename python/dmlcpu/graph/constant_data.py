@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dmlcpu.nibbles import packed, packed_length
+from dmlcpu.shown_values import counted
 from dmlcpu.tensor import (
     TensorDesc,
     data_type_of,
@@ -43,7 +44,9 @@ def constant_misfit(data: _Array | bytes, desc: TensorDesc) -> tuple[str, str] |
             return None
         return f"shape {data.shape}", f"{sizes}, or elements in one dimension as they lie in memory"
     size, needed = _size(data), span_in_bytes(desc)
-    return None if size >= needed else (f"{size} bytes of data", f"at least {needed}, which the tensor spans")
+    if size >= needed:
+        return None
+    return counted(size, "byte of data", "bytes of data"), f"at least {needed}, which the tensor spans"
 
 
 def constant_elements(data: _Array | bytes, desc: TensorDesc) -> _Array:
