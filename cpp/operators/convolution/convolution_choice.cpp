@@ -4,7 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "operators/convolution/product_plan.h"
+#include "operators/convolution/product/product_plan.h"
 #include "operators/convolution/staged_convolution.h"
 #include "operators/product_rate.h"
 #include "operators/sizes.h"

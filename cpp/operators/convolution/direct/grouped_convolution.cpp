@@ -1,0 +1,219 @@
+// Convolution of {N, H, W, C} memory whose groups have 4, 8 or 16 channels, as far as the vectors of the instruction
+// set have room for more than three: groups side by side are the lanes of a vector (kernels/grouped), where the matrix
+// product of one group would leave most of them empty. A task walks down a strip of output columns
+// (operators/convolution/padded/padded_strips.h), all channels of a row at a time.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/direct/arranged_convolution.h"
+#include "operators/convolution/padded/padded_strips.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+// The ring of a strip stays in caches close to the core.
+constexpr double kRingBytes = 1 << 16;
+// Output columns that a strip has at least, where there are as many.
+constexpr double kLeastStripColumns = 16.0;
+
+double ring_rows(const ConvolutionGeometry& geometry) {
+  return window_extent(1.0, 1.0, as_number(geometry.kernel_height), as_number(geometry.dilation_height));
+}
+double strip_columns(const ConvolutionGeometry& geometry) {
+  const double column_bytes =
+      as_number(geometry.stride_width) * as_number(geometry.input_channels) * ring_rows(geometry);
+  return std::min(std::max(std::floor(kRingBytes / column_bytes), kLeastStripColumns),
+                  as_number(geometry.output_width));
+}
+
+std::size_t lanes_of_group(const ConvolutionGeometry& geometry) {
+  return as_size(geometry.group_input_channels()) / kGroupedLaneChannels;
+}
+
+// Whole blocks of the kernel's lanes, and the packed filter of a channel.
+std::size_t padded_channels(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  return round_up(as_size(geometry.output_channels), kernels.lanes * kGroupedLaneChannels);
+}
+std::size_t channel_bytes(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  const std::size_t tap_bytes = lanes_of_group(geometry) * kGroupedLaneChannels * (kernels.widened ? 2 : 1);
+  return as_size(geometry.kernel_height * geometry.kernel_width) * tap_bytes;
+}
+
+// A lane has kGroupedLaneChannels channels, of which kernels read the first ones of all lanes of a block together.
+std::vector<std::size_t> channel_order(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  const std::size_t channels = padded_channels(geometry, kernels);
+  std::vector<std::size_t> ordered;
+  ordered.reserve(channels);
+  for (std::size_t block = 0; block < channels; block += kernels.lanes * kGroupedLaneChannels) {
+    for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
+      for (std::size_t lane = 0; lane < kernels.lanes; ++lane) {
+        ordered.push_back(block + lane * kGroupedLaneChannels + t);
+      }
+    }
+  }
+  return ordered;
+}
+
+class GroupedConvolution final : public ArrangedConvolution {
+ public:
+  GroupedConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+      : ArrangedConvolution(geometry, padded_channels(geometry, *target.kernels().grouped),
+                            channel_bytes(geometry, *target.kernels().grouped),
+                            channel_order(geometry, *target.kernels().grouped)),
+        geometry_(geometry),
+        target_(target),
+        kernels_(*target.kernels().grouped),
+        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)), 1,
+                static_cast<std::int64_t>(ring_rows(geometry))),
+        channels_(as_size(geometry.output_channels)),
+        taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
+        group_lanes_(lanes_of_group(geometry)) {
+    BufferLayout own;
+    // Kernels read the last pixel's codes up to the end of a block.
+    ring_ = own.take(strips_.ring().bytes() + kernels_.lanes * kGroupedLaneChannels);
+    tap_offsets_ = own.take(taps_, sizeof(std::size_t));
+    participant_size_ = own.size();
+    BufferLayout all;
+    all.take(as_size(strips_.participants()), participant_size_);
+    scratch_size_ = all.size();
+  }
+
+  std::size_t scratch_size() const override { return scratch_size_; }
+  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
+  void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
+  std::string describe() const override;
+
+ private:
+  std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
+                        std::uint8_t* packed) const;
+  void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  const GroupedKernels& kernels_;
+  PaddedStrips strips_;
+  std::size_t channels_, taps_, group_lanes_;
+  // Of the scratch memory, and within a participant's part of it.
+  std::size_t scratch_size_, ring_, tap_offsets_, participant_size_;
+};
+
+void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const {
+  std::int32_t* sums = packed_sums(packed);
+  std::memset(packed, 0, packed_filter_size());
+  for (std::size_t channel = 0; channel < channels_; ++channel) {
+    const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
+    std::uint32_t sum = 0;
+    std::size_t tap = 0;
+    for (std::int64_t row = 0; row < geometry_.kernel_height; ++row) {
+      for (std::int64_t column = 0; column < geometry_.kernel_width; ++column, ++tap) {
+        const std::uint8_t* of_tap = of_channel + row * geometry_.filter.h + column * geometry_.filter.w;
+        sum += static_cast<std::uint32_t>(pack_tap(of_tap, flip, channel, tap, packed));
+      }
+    }
+    sums[channel] = static_cast<std::int32_t>(sum);
+  }
+}
+
+// One tap of an output channel, each lane of its group in its own exchange; returns the sum of the codes.
+std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel,
+                                          std::size_t tap, std::uint8_t* packed) const {
+  const std::size_t lanes = kernels_.lanes, lane = channel / kGroupedLaneChannels, t = channel % kGroupedLaneChannels;
+  std::int32_t sum = 0;
+  for (std::size_t input_lane = 0; input_lane < group_lanes_; ++input_lane) {
+    const std::size_t exchange = input_lane ^ lane % group_lanes_;
+    const std::size_t vector = ((lane / lanes * taps_ + tap) * group_lanes_ + exchange) * kGroupedLaneChannels + t;
+    for (std::size_t i = 0; i < 4; ++i, filter += geometry_.filter.c) {
+      const auto code = static_cast<std::int8_t>(*filter ^ flip);
+      sum += code;
+      if (kernels_.widened) {
+        const std::int16_t wide = code;
+        const std::size_t index = ((vector * 2 + i % 2) * lanes + lane % lanes) * 2 + i / 2;
+        std::memcpy(packed + index * sizeof(wide), &wide, sizeof(wide));
+      } else {
+        packed[(vector * lanes + lane % lanes) * 4 + i] = static_cast<std::uint8_t>(code);
+      }
+    }
+  }
+  return sum;
+}
+
+void GroupedConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
+  parallel_for(strips_.tasks(), target_.num_threads, [&](std::size_t task, int slot) noexcept {
+    run_task(dispatch, strips_.task(task), scratch + as_size(slot) * participant_size_);
+  });
+}
+
+void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
+                                  std::uint8_t* own) const noexcept {
+  auto* offsets = reinterpret_cast<std::size_t*>(own + tap_offsets_);
+  const PlaneStrides& strides = geometry_.output;
+  std::int64_t loaded = 0;
+  for (std::int64_t row = task.first_row; row < task.end_row; ++row) {
+    const std::int64_t top = row * geometry_.stride_height;
+    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_);
+    std::size_t tap = 0;
+    for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
+      const std::size_t of_row = strips_.ring().offset(top + r * geometry_.dilation_height);
+      for (std::int64_t c = 0; c < geometry_.kernel_width; ++c, ++tap) {
+        offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
+      }
+    }
+    std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
+    kernels_.convolve({.activations = own + ring_,
+                       .pixel_step = as_size(geometry_.stride_width) * channels_,
+                       .offsets = offsets,
+                       .taps = taps_,
+                       .group_lanes = group_lanes_,
+                       .filter = dispatch.filter,
+                       .pixels = as_size(task.columns),
+                       .channels = channels_,
+                       .offset = dispatch.channels.offset,
+                       .multiplier = dispatch.channels.multiplier,
+                       .filter_zero_point = dispatch.channels.filter_zero_point,
+                       .output_zero_point = dispatch.output_zero_point,
+                       .flip = dispatch.output_flip,
+                       .output = output,
+                       .output_pixel_stride = as_size(strides.w)});
+    if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
+  }
+}
+
+std::string GroupedConvolution::describe() const {
+  const std::string lanes = std::to_string(kernels_.lanes), channels = std::to_string(geometry_.group_input_channels());
+  return "algorithm: grouped, " + counted(geometry_.groups, "group") + " of " + channels +
+         " channels as lanes\nkernel: " + kernel_words(target_, "grouped") + ", " + lanes + " lanes of " +
+         std::to_string(kGroupedLaneChannels) + " channels\nwhy: " + channels +
+         " channels of a group would fill a part of a product's columns\ntaps: " + std::to_string(taps_) +
+         "\ntile: " + strips_.describe();
+}
+
+}  // namespace
+
+bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  if (geometry.ends_in_sums()) return false;
+  const GroupedKernels& kernels = *target.kernels().grouped;
+  const std::int64_t channels = geometry.group_input_channels();
+  if (channels != geometry.group_output_channels() || (channels != 4 && channels != 8 && channels != 16) ||
+      as_size(channels) > kernels.most_group_lanes * kGroupedLaneChannels) {
+    return false;
+  }
+  // A block takes as long as the products of three of its groups, whether it is full or not.
+  const auto block = static_cast<std::int64_t>(kernels.lanes * kGroupedLaneChannels);
+  if (geometry.groups <= 3 * divide_up(geometry.output_channels, block)) return false;
+  return PaddedStrips::applies(geometry, strip_columns(geometry), ring_rows(geometry));
+}
+
+std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
+                                                               const ExecutionTarget& target) {
+  return std::make_unique<GroupedConvolution>(geometry, target);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,111 @@
+#include "operators/convolution/floats/float_input_staging.h"
+
+#include <algorithm>
+#include <new>
+
+#include "operators/convolution/floats/float_windows.h"
+#include "operators/convolution/padded/padded_planes.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+
+namespace dmlcpu {
+namespace {
+
+// Of images whose channels are neighbours, in memory without gaps, or as they lie.
+TensorLayout image_layout(const ConvolutionGeometry& geometry, std::int64_t images, std::int64_t height,
+                          std::int64_t width, const PlaneStrides& strides) {
+  TensorLayout layout;
+  layout.type = DataType::float32;
+  layout.rank = 4;
+  layout.sizes = {images, geometry.input_channels, height, width};
+  layout.strides = {strides.n, strides.c, strides.h, strides.w};
+  return layout;
+}
+
+std::size_t image_size(const ConvolutionGeometry& geometry) {
+  std::size_t size = sizeof(float);
+  for (const std::int64_t length : {geometry.input_channels, geometry.input_width, geometry.input_height}) {
+    if (__builtin_mul_overflow(size, as_size(length), &size)) throw std::bad_alloc();
+  }
+  return size;
+}
+
+// Whether a copy with its padding lets windows be read as they lie, and takes no more than gathering them.
+bool padding_pays(const ConvolutionGeometry& geometry) {
+  return windows_are_runs(geometry) && PaddedPlanes::applies(geometry) &&
+         geometry.read_height() > geometry.padding_top && geometry.read_width() > geometry.padding_left;
+}
+
+// Whether an input whose channels are neighbours is copied to be padded: of few channels, whose windows are short runs,
+// which cost more to gather than a copy does, and if these overlap.
+bool is_worth_padding(const ConvolutionGeometry& geometry) {
+  constexpr std::int64_t kFewChannels = 8;
+  return geometry.input_channels <= kFewChannels && !windows_lie_in(geometry) &&
+         geometry.read_height() * geometry.read_width() <
+             geometry.image_pixels() * geometry.kernel_height * geometry.kernel_width;
+}
+
+}  // namespace
+
+FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+    : geometry_(geometry), inner_(geometry) {
+  const bool padded = padding_pays(geometry), are_neighbours = geometry.input.c == 1;
+  if (are_neighbours ? !padded || !is_worth_padding(geometry) : !reads_most(geometry)) return;
+  copied_height_ = geometry.input_height;
+  copied_width_ = geometry.input_width;
+  if (padded) add_padding();
+  const std::int64_t images = images_at_once(geometry.batch, image_size(inner_));
+  const std::int64_t row = inner_.input_width * inner_.input_channels;
+  if (are_neighbours && images < geometry.batch) {  // fewer at a time keep fewer threads busy
+    inner_ = geometry;
+    return;
+  }
+  inner_.batch = images;
+  inner_.input = {inner_.input_height * row, 1, row, inner_.input_channels};
+  copy_.emplace(image_layout(inner_, images, copied_height_, copied_width_, inner_.input),
+                image_layout(inner_, images, copied_height_, copied_width_, geometry.input), target);
+}
+
+// To the last row and column that a window reads.
+void FloatInputStaging::add_padding() {
+  top_ = geometry_.padding_top;
+  left_ = geometry_.padding_left;
+  inner_.padding_top = inner_.padding_left = 0;
+  inner_.input_height = geometry_.read_height();
+  inner_.input_width = geometry_.read_width();
+  copied_height_ = std::min(copied_height_, inner_.input_height - top_);
+  copied_width_ = std::min(copied_width_, inner_.input_width - left_);
+}
+
+std::size_t FloatInputStaging::size() const { return copy_ ? as_size(images()) * image_size(inner_) : 0; }
+
+const float* FloatInputStaging::run(const float* input, float* copies) const {
+  if (!copy_) return input;
+  clear_padding(copies);
+  copy_->run(input, copies + top_ * inner_.input.h + left_ * inner_.input.w);
+  return copies;
+}
+
+void FloatInputStaging::clear_padding(float* copies) const {
+  const std::int64_t row = inner_.input.h, begin = left_ * inner_.input.w;
+  const std::int64_t end = begin + copied_width_ * inner_.input.w, below = top_ + copied_height_;
+  if (copied_height_ == inner_.input_height && end - begin == row) return;
+  for (std::int64_t image = 0; image < images(); ++image, copies += inner_.input.n) {
+    std::fill_n(copies, top_ * row, 0.0F);
+    for (std::int64_t y = top_; y < below; ++y) {
+      std::fill_n(copies + y * row, begin, 0.0F);
+      std::fill_n(copies + y * row + end, row - end, 0.0F);
+    }
+    std::fill_n(copies + below * row, (inner_.input_height - below) * row, 0.0F);
+  }
+}
+
+std::string FloatInputStaging::describe() const {
+  if (!copy_) return "";
+  const bool padded = copied_height_ != inner_.input_height || copied_width_ != inner_.input_width;
+  return std::string("staging: input through ") + (padded ? "padded " : "") + "{N, H, W, C} copies of " +
+         std::to_string(images()) + " of " + counted(geometry_.batch, "image") + ", because " +
+         (geometry_.input.c != 1 ? "its channels are not neighbours\n" : "windows are read as they lie then\n");
+}
+
+}  // namespace dmlcpu

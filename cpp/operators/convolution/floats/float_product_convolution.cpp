@@ -1,0 +1,243 @@
+// A float convolution as a product of matrices (kernels/float_product): windows of pixels by the filter of a group.
+//
+//   for each tile of up to 128 pixels and as many output channels as leave each thread several (in parallel):
+//     for a block of terms, one after the other:
+//       gather the windows' (float_windows.h), where neither pixels nor windows are rows as they lie
+//       for each panel of 64 channels: the product of the terms, added to the sums
+//     spread the sums over the output, where its channels are no neighbours
+//
+// The filter lies in panels of up to 64 output channels of a group, the terms of a panel one after the other, each with
+// the panel's channels: those of the last one, filled up with zeros to whole vectors, if there are more than one has.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/floats/float_convolution_algorithm.h"
+#include "operators/convolution/floats/float_windows.h"
+#include "operators/float_tiles.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+// A value of a window that has been gathered serves so many products. Staged sums of a tile take 256 KiB then, half of
+// a level-2 cache of 512 KiB.
+constexpr std::int64_t kMostTileColumns = 512;
+// Each tile reads blocks of the filter of 32 KiB again, for blocks of windows of 8 KiB at least.
+constexpr std::int64_t kLeastTilePixels = 16;
+
+// Elements of a row of a panel.
+std::int64_t panel_stride(std::int64_t columns) {
+  constexpr std::int64_t kVector = 16;  // lanes of the widest
+  return columns < kVector ? columns : divide_up(columns, kVector) * kVector;
+}
+
+class FloatProductConvolution final : public FloatConvolutionAlgorithm {
+ public:
+  FloatProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+      : geometry_(geometry), target_(target), windows_(geometry) {
+    if (geometry.pointwise() && geometry.input.c == 1) {
+      input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
+    }
+    if (input_pixel_) {
+      rows_ = Rows::pixels;
+    } else if (windows_lie_in(geometry)) {
+      rows_ = Rows::windows;
+    }
+    if (geometry.output.c == 1) {
+      output_pixel_ =
+          uniform_pixel_stride(geometry.output, geometry.batch, geometry.output_height, geometry.output_width);
+    }
+    choose_tiles();
+    BufferLayout own;
+    windows_at_ = own.take(rows_ == Rows::gathered ? as_size(tile_pixels_ * most_terms_) : 0, sizeof(float));
+    sums_at_ = own.take(output_pixel_ ? 0 : as_size(tile_pixels_ * tile_columns_), sizeof(float));
+    participant_size_ = own.size();
+  }
+
+  std::size_t packed_filter_size() const override {
+    return as_size(geometry_.groups * group_floats()) * sizeof(float);  // which the operator keeps far below overflow
+  }
+  void pack_filter(const float* filter, float* packed) const override;
+
+  std::size_t scratch_size() const override { return as_size(participants()) * participant_size_; }
+  void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
+    parallel_for(as_size(tasks()), target_.num_threads, [&](std::size_t task, int slot) noexcept {
+      run_tile(dispatch, tile_of(static_cast<std::int64_t>(task)), scratch + as_size(slot) * participant_size_);
+    });
+  }
+
+  std::string describe() const override {
+    return std::string("algorithm: float32 product, ") + kRowWords[static_cast<std::size_t>(rows_)] +
+           " by the filter\nkernel: " + kernel_words(target_, "float_product") +
+           "\ntile: " + std::to_string(tile_pixels_) + " pixels, " + std::to_string(tile_columns_) + " channels, on " +
+           counted(participants(), "thread");
+  }
+
+ private:
+  // What the rows of the left matrix are: pixels of the input, windows as they lie in it, or copies of these.
+  enum class Rows : std::uint8_t { pixels, windows, gathered };
+  static constexpr const char* kRowWords[] = {"pixels", "windows in place", "windows gathered"};
+
+  struct Tile {
+    std::int64_t pixel, pixels, group, column, columns;
+  };
+  // Of a window: `runs` of so many terms.
+  struct Terms {
+    std::int64_t runs, terms;
+  };
+
+  // Elements of a group's panels.
+  std::int64_t group_floats() const {
+    const std::int64_t columns = geometry_.group_output_channels(), last = columns % kFloatPanelColumns;
+    return (columns - last + panel_stride(last)) * geometry_.reduction();
+  }
+  std::int64_t pixels() const { return geometry_.batch * geometry_.image_pixels(); }
+  std::int64_t column_tiles() const { return divide_up(geometry_.group_output_channels(), tile_columns_); }
+  std::int64_t tasks() const { return divide_up(pixels(), tile_pixels_) * geometry_.groups * column_tiles(); }
+  std::int64_t participants() const { return std::min<std::int64_t>(target_.num_threads, tasks()); }
+
+  void choose_tiles();
+  Tile tile_of(std::int64_t task) const noexcept;
+  Terms terms_from(std::int64_t k) const noexcept;
+  void add_products_in_place(const float* input, const Tile& tile, std::int64_t k,
+                             FloatProductBlock block) const noexcept;
+  void run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile, std::uint8_t* own) const noexcept;
+  void scatter(const float* sums, const Tile& tile, float* output) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  FloatWindows windows_;
+  std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
+  Rows rows_ = Rows::gathered;
+  std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns, most_terms_ = kFloatBlockTerms;
+  std::size_t windows_at_ = 0, sums_at_ = 0, participant_size_ = 0;
+};
+
+// All output channels, so that windows are gathered once; with threads so few that each has several tiles. A block of
+// the filter takes 32 KiB (float_tiles.h), so that panels of few columns have more terms of rows that are not copied.
+void FloatProductConvolution::choose_tiles() {
+  tile_pixels_ = std::min(kFloatTileRows, pixels());
+  const std::int64_t columns = geometry_.group_output_channels();
+  const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
+  tile_columns_ = rows_ == Rows::gathered ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
+  if (columns < kFloatPanelColumns && rows_ != Rows::gathered) {
+    most_terms_ *= kFloatPanelColumns / panel_stride(columns);
+  }
+  if (target_.num_threads == 1) return;
+  const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
+  while (too_few() && tile_columns_ > kFloatPanelColumns) {
+    tile_columns_ = divide_up(tile_columns_ / 2, kFloatPanelColumns) * kFloatPanelColumns;
+  }
+  while (too_few() && tile_pixels_ >= 2 * kLeastTilePixels) tile_pixels_ = divide_up(tile_pixels_, 8) * 4;
+}
+
+FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task) const noexcept {
+  const std::int64_t column = task % column_tiles() * tile_columns_;
+  const std::int64_t group = task / column_tiles() % geometry_.groups;
+  const std::int64_t pixel = task / column_tiles() / geometry_.groups * tile_pixels_;
+  return {.pixel = pixel,
+          .pixels = std::min(tile_pixels_, pixels() - pixel),
+          .group = group,
+          .column = column,
+          .columns = std::min(tile_columns_, geometry_.group_output_channels() - column)};
+}
+
+void FloatProductConvolution::pack_filter(const float* filter, float* packed) const {
+  const std::int64_t columns = geometry_.group_output_channels(), channels = geometry_.group_input_channels();
+  for (std::int64_t first = 0; first < geometry_.output_channels;) {
+    const std::int64_t count = std::min(kFloatPanelColumns, columns - first % columns), stride = panel_stride(count);
+    for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
+      const float* taps = filter + first * geometry_.filter.n + tap / geometry_.kernel_width * geometry_.filter.h +
+                          tap % geometry_.kernel_width * geometry_.filter.w;
+      for (std::int64_t c = 0; c < channels; ++c, packed += stride) {
+        for (std::int64_t n = 0; n < count; ++n) {
+          packed[n] = taps[n * geometry_.filter.n + c * geometry_.filter.c];
+        }
+        std::fill_n(packed + count, stride - count, 0.0F);
+      }
+    }
+    first += count;
+  }
+}
+
+FloatProductConvolution::Terms FloatProductConvolution::terms_from(std::int64_t k) const noexcept {
+  const std::int64_t left = geometry_.reduction() - k;
+  if (rows_ != Rows::windows) return {.runs = 1, .terms = std::min(most_terms_, left)};
+  const std::int64_t run = geometry_.kernel_width * geometry_.input_channels, done = k % run;
+  if (done == 0 && run <= most_terms_) return {.runs = std::min(most_terms_, left) / run, .terms = run};
+  return {.runs = 1, .terms = std::min(most_terms_, run - done)};
+}
+
+void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile,
+                                       std::uint8_t* own) const noexcept {
+  const std::int64_t terms_of_window = geometry_.reduction();
+  const float* input = dispatch.input + tile.group * geometry_.group_input_channels() * geometry_.input.c;
+  const float* filter = dispatch.filter + tile.group * group_floats() + tile.column * terms_of_window;
+  const std::int64_t channel = tile.group * geometry_.group_output_channels() + tile.column;
+  auto* windows = reinterpret_cast<float*>(own + windows_at_);
+  float* sums = output_pixel_ ? dispatch.output + tile.pixel * *output_pixel_ + channel
+                              : reinterpret_cast<float*>(own + sums_at_);
+  const std::int64_t sums_row = output_pixel_.value_or(tile.columns);
+  for (std::int64_t k = 0; k < terms_of_window;) {
+    const Terms terms = terms_from(k);
+    if (rows_ == Rows::gathered) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
+    for (std::int64_t column = 0; column < tile.columns; column += kFloatPanelColumns) {
+      const std::int64_t columns = std::min(kFloatPanelColumns, tile.columns - column);
+      FloatProductBlock block = {.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
+                                 .a_row_stride = as_size(input_pixel_.value_or(terms.terms)),
+                                 .runs = as_size(terms.runs),
+                                 .b = filter + column * terms_of_window + k * panel_stride(columns),
+                                 .b_row_stride = as_size(panel_stride(columns)),
+                                 .m = as_size(tile.pixels),
+                                 .k = as_size(terms.terms),
+                                 .n = as_size(columns),
+                                 .sums = sums + column,
+                                 .sums_row_stride = as_size(sums_row),
+                                 .begins = k == 0,
+                                 .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel + column};
+      rows_ == Rows::windows ? add_products_in_place(input, tile, k, block)
+                             : target_.kernels().float_product->accumulate(block);
+    }
+    k += terms.runs * terms.terms;
+  }
+  if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
+}
+
+// Of the terms from k on of windows in the input; block has all but where these are.
+void FloatProductConvolution::add_products_in_place(const float* input, const Tile& tile, std::int64_t k,
+                                                    FloatProductBlock block) const noexcept {
+  const std::int64_t run_terms = geometry_.kernel_width * geometry_.input_channels;
+  input += k / run_terms * geometry_.dilation_height * geometry_.input.h + k % run_terms;
+  float* sums = block.sums;
+  block.a_row_stride = as_size(geometry_.stride_width * geometry_.input.w);
+  block.a_run_stride = as_size(geometry_.dilation_height * geometry_.input.h);
+  for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
+    block.a = input + run.n * geometry_.input.n + run.row * geometry_.stride_height * geometry_.input.h +
+              run.column * geometry_.stride_width * geometry_.input.w;
+    block.m = as_size(run.count);
+    block.sums = sums + as_size(offset) * block.sums_row_stride;
+    target_.kernels().float_product->accumulate(block);
+  });
+}
+
+void FloatProductConvolution::scatter(const float* sums, const Tile& tile, float* output) const noexcept {
+  for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
+    scatter_pixels(*target_.kernels().pack, sums + offset * tile.columns, run.count, tile.columns, sizeof(float),
+                   output + run.n * geometry_.output.n + run.row * geometry_.output.h + run.column * geometry_.output.w,
+                   geometry_.output.w, geometry_.output.c);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
+                                                                          const ExecutionTarget& target) {
+  return std::make_unique<FloatProductConvolution>(geometry, target);
+}
+
+}  // namespace dmlcpu

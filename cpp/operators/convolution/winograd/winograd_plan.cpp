@@ -1,0 +1,84 @@
+#include "operators/convolution/winograd/winograd_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "operators/product_rate.h"
+#include "runtime/aligned_buffer.h"
+#include "runtime/cpu_features.h"
+
+namespace dmlcpu {
+namespace {
+
+// Of a product's estimated time, that it is worth leaving it for.
+constexpr double kGainThatPays = 0.9;
+
+// Rows whose transforms fit half of the level-2 cache, in equal blocks. Threads divide the rows, of which each has as
+// many blocks, and the panels where rows are fewer; or the panels alone.
+WinogradPlan plan_divided(const ConvolutionGeometry& geometry, const ExecutionTarget& target, bool divides_panels) {
+  const auto threads = static_cast<std::int64_t>(target.num_threads);
+  const std::size_t nr = target.kernels().winograd->nr;
+  WinogradPlan plan{};
+  plan.row_tiles = divide_up(geometry.output_width, static_cast<std::int64_t>(kWinogradOutputs));
+  plan.column_tiles = divide_up(geometry.output_height, static_cast<std::int64_t>(kWinogradOutputs));
+  plan.rows = geometry.batch * plan.column_tiles;
+  plan.panels = (as_size(geometry.output_channels) + nr - 1) / nr;
+  plan.part_channels = channels_of_part(as_size(geometry.input_channels), false);
+  const std::int64_t fitting =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / plan.row_bytes()));
+  const std::int64_t least_blocks = divide_up(plan.rows, fitting);
+  plan.rows_at_once = divide_up(plan.rows, divides_panels ? least_blocks : divide_up(least_blocks, threads) * threads);
+  const std::int64_t of_panels = divides_panels ? threads : divide_up(threads, plan.blocks());
+  const std::size_t groups = std::min(plan.panels, as_size(of_panels));
+  plan.panels_at_once = (plan.panels + groups - 1) / groups;
+  return plan;
+}
+
+// Estimates of the longest thread's cycles.
+double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target, const WinogradPlan& plan) {
+  const WinogradKernels& kernels = *target.kernels().winograd;
+  const auto tiles = static_cast<double>(plan.block_tiles());
+  const auto outputs = static_cast<double>(plan.panels_at_once * kernels.nr);
+  const auto inputs = as_number(geometry.input_channels);
+  const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
+  const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
+  const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
+  const double of_task = tiles * (products * slowdown_of_products(target) +
+                                  steps * static_cast<double>(kernels.channels_of_step) * kernels.cycles_of_input +
+                                  parts * outputs * kernels.cycles_of_output) +
+                         inputs * outputs * kernels.cycles_of_window;
+  const double tasks = static_cast<double>(plan.blocks()) * static_cast<double>(plan.panel_groups());
+  return of_task * std::ceil(tasks / target.num_threads);
+}
+
+double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) *
+         as_number(geometry.output_channels) * as_number(geometry.reduction()) * slowdown_of_products(target) /
+         target.kernels().gemm->products_per_cycle / target.num_threads;
+}
+
+}  // namespace
+
+std::size_t channels_of_part(std::size_t channels, bool any_filter) {
+  const std::size_t most = any_filter ? kWinogradMostChannelsOfAnyFilter : kWinogradMostChannels;
+  const std::size_t parts = (channels + most - 1) / most;
+  return round_up((channels + parts - 1) / parts, kWinogradChannels);
+}
+
+WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  const WinogradPlan by_rows = plan_divided(geometry, target, false);
+  const WinogradPlan by_panels = plan_divided(geometry, target, true);
+  // A part of the channels is a cache line of each pixel at least, or threads would write to the same ones.
+  const bool divides_panels = by_panels.panels_at_once * target.kernels().winograd->nr >= kAlignment &&
+                              winograd_cycles(geometry, target, by_panels) < winograd_cycles(geometry, target, by_rows);
+  return divides_panels ? by_panels : by_rows;
+}
+
+bool winograd_pays(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  // Rows are not cut: what no cache close to the core holds would be read from further away for each panel.
+  const WinogradPlan plan = plan_winograd(geometry, target);
+  if (plan.row_bytes() > cache_sizes().level_2) return false;
+  return winograd_cycles(geometry, target, plan) <= kGainThatPays * cycles_of_plain_product(geometry, target);
+}
+
+}  // namespace dmlcpu
