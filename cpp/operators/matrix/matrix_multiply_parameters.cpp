@@ -23,7 +23,7 @@ const void* ScaleOrZeroPoint::at(const TensorPointers& tensors, std::int64_t ind
   return element(tensors[number_], type_, index * line_.stride);
 }
 
-float ScaleOrZeroPoint::number_at(const TensorPointers& tensors, std::int64_t index, float otherwise) const {
+float ScaleOrZeroPoint::value_at(const TensorPointers& tensors, std::int64_t index, float otherwise) const {
   return value_as_float(at(tensors, index), type_, otherwise);
 }
 
@@ -88,8 +88,8 @@ void MatrixMultiplyParameters::prepare_rows(const TensorPointers& tensors, std::
     any_zero_point |= zero_points[i] != 0;
     output_zero_points[i] = static_cast<float>(given_.output_zero_point.code_at(tensors, row) ^ given_.output_flip);
     if (!given_.has_scales) continue;
-    const float a_scale = given_.a_scale.number_at(tensors, row, 1.0F);
-    multipliers[i] = given_.ends_in_codes ? a_scale / given_.output_scale.number_at(tensors, row, 1.0F) : a_scale;
+    const float a_scale = given_.a_scale.value_at(tensors, row, 1.0F);
+    multipliers[i] = given_.ends_in_codes ? a_scale / given_.output_scale.value_at(tensors, row, 1.0F) : a_scale;
   }
   parameters.a_zero_point = any_zero_point ? zero_points : nullptr;
   parameters.row_multiplier = given_.has_scales ? multipliers : nullptr;

@@ -1,5 +1,4 @@
-// The parameters of a product's rows and columns, made of the scales and zero points of an operator's tensors. Where
-// all that they are made of is owned they are prepared once, else at each dispatch.
+// The parameters of a product's rows and columns, made of the scales and zero points of an operator's tensors.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ struct MatrixTensors {
 // A scale or zero point of rows or columns.
 class ScaleOrZeroPoint {
  public:
-  // Throws std::invalid_argument, see line_parameter(), of which length is.
+  // length is that of line_parameter(). Throws std::invalid_argument for any other sizes.
   ScaleOrZeroPoint(const OperatorDesc& desc, std::size_t number, Line line, std::int64_t length);
 
   bool varies() const { return line_.varies; }
@@ -30,7 +29,8 @@ class ScaleOrZeroPoint {
 
   // Null where it is absent.
   const void* at(const TensorPointers& tensors, std::int64_t index) const;
-  float number_at(const TensorPointers& tensors, std::int64_t index, float otherwise) const;
+  // `otherwise` where it is absent.
+  float value_at(const TensorPointers& tensors, std::int64_t index, float otherwise) const;
   // An absent zero point is 0.
   std::uint8_t code_at(const TensorPointers& tensors, std::int64_t index) const;
 
@@ -50,7 +50,7 @@ struct ScalesAndZeroPoints {
   }
 
   bool has_scales, ends_in_codes;
-  std::uint8_t a_flip, b_flip, output_flip;  // 0x80 where codes change their signedness for the product
+  std::uint8_t a_flip, b_flip, output_flip;  // 0x80 of INT8 a, UINT8 b and INT8 output
   ScaleOrZeroPoint a_scale, a_zero_point, b_scale, b_zero_point, output_scale, output_zero_point;
 };
 

@@ -24,7 +24,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kDepthwiseLanes)),
         interleaved_(geometry, target),
-        output_rows_(as_size(interleaved_.output_rows())),
+        output_rows_(as_size(interleaved_.rows_of_buffer())),
         taps_present_(taps_present()) {}
 
   std::size_t packed_filter_size() const override { return sums_offset() + channels_ * sizeof(std::int32_t); }

@@ -78,7 +78,7 @@ class GroupedConvolution final : public ArrangedConvolution {
         group_lanes_(lanes_of_group(geometry)) {
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
-    ring_ = own.take(strips_.ring().bytes() + kernels_.lanes * kGroupedLaneChannels);
+    ring_at_ = own.take(strips_.ring().bytes() + kernels_.lanes * kGroupedLaneChannels);
     tap_offsets_ = own.take(taps_, sizeof(std::size_t));
     participant_size_ = own.size();
     BufferLayout all;
@@ -102,7 +102,7 @@ class GroupedConvolution final : public ArrangedConvolution {
   PaddedStrips strips_;
   std::size_t channels_, taps_, group_lanes_;
   // Of the scratch memory, and within a participant's part of it.
-  std::size_t scratch_size_, ring_, tap_offsets_, participant_size_;
+  std::size_t scratch_size_, ring_at_, tap_offsets_, participant_size_;
 };
 
 void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const {
@@ -158,7 +158,7 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
   std::int64_t loaded = 0;
   for (std::int64_t row = task.first_row; row < task.end_row; ++row) {
     const std::int64_t top = row * geometry_.stride_height;
-    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_);
+    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_at_);
     std::size_t tap = 0;
     for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
       const std::size_t of_row = strips_.ring().offset(top + r * geometry_.dilation_height);
@@ -167,7 +167,7 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
       }
     }
     std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
-    kernels_.convolve({.activations = own + ring_,
+    kernels_.convolve({.activations = own + ring_at_,
                        .pixel_step = as_size(geometry_.stride_width) * channels_,
                        .offsets = offsets,
                        .taps = taps_,

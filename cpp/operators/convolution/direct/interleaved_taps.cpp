@@ -36,14 +36,15 @@ std::int64_t columns_of_strip(const ConvolutionGeometry& geometry, const TapGrou
   return std::min(divide_up(columns, multiple) * multiple, geometry.output_width);
 }
 
-std::int64_t rows_of_buffer(const ConvolutionGeometry& geometry) {
+std::int64_t output_rows_of_buffer(const ConvolutionGeometry& geometry) {
   const bool shared = geometry.stride_height == 1 && geometry.dilation_height == 1 && geometry.kernel_height > 1;
   return shared ? std::clamp<std::int64_t>(5 - geometry.kernel_height, 1, geometry.output_height) : 1;
 }
 
 std::int64_t rows_of_ring(const ConvolutionGeometry& geometry, const TapGroups& taps) {
   if (taps.pairs) return 2;
-  return window_extent<std::int64_t>(rows_of_buffer(geometry), 1, geometry.kernel_height, geometry.dilation_height);
+  return window_extent<std::int64_t>(output_rows_of_buffer(geometry), 1, geometry.kernel_height,
+                                     geometry.dilation_height);
 }
 
 // The geometry of what is read: of pairs, whole ones.
@@ -72,13 +73,13 @@ InterleavedTaps::InterleavedTaps(const ConvolutionGeometry& geometry, const Exec
       stride_width_(geometry.stride_width),
       dilation_height_(geometry.dilation_height),
       dilation_width_(geometry.dilation_width),
-      output_rows_(rows_of_buffer(geometry)),
-      strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_), output_rows_,
+      rows_of_buffer_(output_rows_of_buffer(geometry)),
+      strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_), rows_of_buffer_,
               rows_of_ring(geometry, taps_)),
       pack_(*target.kernels().pack),
       buffer_bytes_(round_up(strips_.ring().row_bytes() * (taps_.pairs ? 2 : 4) + kDepthwiseLanes * 4, kAlignment)) {
   BufferLayout memory;
-  ring_ = memory.take(strips_.ring().bytes());
+  ring_at_ = memory.take(strips_.ring().bytes());
   buffers_ = memory.take(taps_.buffers.size(), buffer_bytes_);
   memory_bytes_ = memory.size();
   const std::size_t buffers = taps_.buffers.size();
@@ -102,7 +103,7 @@ std::int64_t InterleavedTaps::load(const ActivationSource& source, const PaddedS
                                    std::int64_t loaded, std::uint8_t* memory) const noexcept {
   if (taps_.pairs) return load_pairs(source, task, row, loaded, memory);
   const std::int64_t top = row * stride_height_;
-  loaded = strips_.load(source, pack_, task, top, loaded, memory + ring_);
+  loaded = strips_.load(source, pack_, task, top, loaded, memory + ring_at_);
   interleave_rows(top, task.columns, memory);
   return loaded;
 }
@@ -117,10 +118,10 @@ void InterleavedTaps::interleave_rows(std::int64_t top, std::int64_t outputs, st
       const Tap& tap = taps_.buffers[buffer].taps[i];
       // A row that is no tap of the first output row may be one of the next: rows follow each other there.
       const std::int64_t next =
-          output_rows_ > 1 ? std::min(static_cast<std::int64_t>(i), strips_.ring().rows() - 1) : 0;
+          rows_of_buffer_ > 1 ? std::min(static_cast<std::int64_t>(i), strips_.ring().rows() - 1) : 0;
       const std::int64_t row = top + (tap.row >= 0 ? tap.row * dilation_height_ : next);
       const std::int64_t column = tap.row < 0 ? 0 : tap.column * dilation_width_;
-      run.rows[i] = memory + ring_ + strips_.ring().offset(row) + as_size(column) * channels_;
+      run.rows[i] = memory + ring_at_ + strips_.ring().offset(row) + as_size(column) * channels_;
       furthest = std::max(furthest, column);
     }
     run.count = as_size(columns - furthest) * channels_;
@@ -135,7 +136,7 @@ std::int64_t InterleavedTaps::load_pairs(const ActivationSource& source, const P
   loaded = std::max(loaded, 2 * row);
   while (loaded < end) {
     const std::int64_t pair = loaded / 2;
-    loaded = strips_.load(source, pack_, task, loaded, loaded, memory + ring_);
+    loaded = strips_.load(source, pack_, task, loaded, loaded, memory + ring_at_);
     interleave_pair(pair, task.columns, memory);
   }
   return loaded;
@@ -143,7 +144,7 @@ std::int64_t InterleavedTaps::load_pairs(const ActivationSource& source, const P
 
 // Rows 2 * pair and the next one of the padded input, which stand in the ring.
 void InterleavedTaps::interleave_pair(std::int64_t pair, std::int64_t outputs, std::uint8_t* memory) const noexcept {
-  const std::uint8_t *upper = memory + ring_, *lower = upper + strips_.ring().row_bytes();
+  const std::uint8_t *upper = memory + ring_at_, *lower = upper + strips_.ring().row_bytes();
   std::uint8_t* output = memory + buffers_ + as_size(pair) % taps_.buffers.size() * buffer_bytes_;
   for (std::int64_t column = 0; column < strips_.columns_read(outputs); column += 2) {
     pack_.interleave(

@@ -38,16 +38,16 @@ class InterleavedTaps {
 
   const TapGroups& taps() const { return taps_; }
   const PaddedStrips& strips() const { return strips_; }
-  std::int64_t output_rows() const { return output_rows_; }  // that a buffer serves
+  std::int64_t rows_of_buffer() const { return rows_of_buffer_; }  // output rows that one serves
   std::size_t memory_bytes() const { return memory_bytes_; }
 
-  // Brings in what output_rows() rows of a task from `row` on read. `loaded` is what the call before has returned, 0
-  // of a task's first.
+  // Brings in what rows_of_buffer() output rows of a task from `row` on read. `loaded` is what the call before has
+  // returned, 0 of a task's first.
   std::int64_t load(const ActivationSource& source, const PaddedStrips::Task& task, std::int64_t row,
                     std::int64_t loaded, std::uint8_t* memory) const noexcept;
 
   // What kernels/depthwise takes then: the codes, the bytes from a pixel's to the next one's, and where each group
-  // begins.
+  // begins for the row that was loaded.
   const std::uint8_t* codes(const std::uint8_t* memory) const { return memory + buffers_; }
   std::size_t pixel_step() const;
   const std::size_t* group_offsets(std::int64_t row) const;
@@ -61,12 +61,12 @@ class InterleavedTaps {
   TapGroups taps_;
   std::size_t channels_;
   std::int64_t stride_height_, stride_width_, dilation_height_, dilation_width_;
-  std::int64_t output_rows_;
+  std::int64_t rows_of_buffer_;
   PaddedStrips strips_;
   const PackKernels& pack_;
   std::size_t buffer_bytes_;
-  std::size_t ring_, buffers_, memory_bytes_;  // offsets into the memory, and its size
-  std::vector<std::size_t> offsets_;           // from codes() on, of each group, for each first buffer
+  std::size_t ring_at_, buffers_, memory_bytes_;  // offsets into the memory, and its size
+  std::vector<std::size_t> offsets_;              // from codes() on, of each group, for each first buffer
 };
 
 }  // namespace dmlcpu

@@ -16,6 +16,7 @@ namespace dmlcpu {
 
 class RowRing {
  public:
+  // Without rows it is of no use, but has a size: 0.
   RowRing(std::int64_t rows, std::size_t row_bytes) : rows_(rows), row_bytes_(row_bytes) {}
 
   std::int64_t rows() const { return rows_; }

@@ -26,6 +26,7 @@ struct WinogradPlan {
 };
 
 // Threads that divide rows transform the filter each, those that divide panels the input: the one of less cycles.
+// The panels of a thread are a cache line of each pixel at least.
 WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 
 // How input channels are cut into parts whose sums the transforms recover, of filters with any zero points or without.
