@@ -8,13 +8,52 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Value
+from dmlcpu.onnx.values import Array, Constant, ConstantElements, Dequantized, Value, constant_by, source_of
 
-__all__ = ["CodedMatrix", "ConstantOfBlocks", "coded_matrix", "codes_of_halves", "is_block_size"]
+__all__ = [
+    "CodedMatrix",
+    "ConstantOfBlocks",
+    "DequantizedNibbles",
+    "coded_matrix",
+    "codes_of_halves",
+    "is_block_size",
+]
 
 _WORD_BITS: Final = 32  # blocks are of whole words of codes, where a column has several
 _LEAST_BLOCK: Final = 16
 _BITS: Final = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
+_OF_BYTES: Final = {"int4": np.dtype(np.int8), "uint4": np.dtype(np.uint8)}
+_UNITS_OF_NIBBLES: Final = np.float32(16)  # what a code of 4 bits counts in the upper half of a byte
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DequantizedNibbles(Dequantized):
+    """Constant codes of 4 bits, held as INT8 or UINT8 in the upper halves of bytes, with a sixteenth of their scale.
+
+    So rules for 8-bit codes take them, and round a bias of floats to units as fine as those of 8-bit weights. Products
+    of floats pack them as 4 bits again.
+    """
+
+    @classmethod
+    def of(cls, codes: ConstantElements, scale: Array, zero_point: Array, axis: int) -> DequantizedNibbles:
+        """Return the floats of INT4 or UINT4 codes; arguments are as those of what is dequantized."""
+        held = constant_by(_in_upper_halves, source_of(codes)).elements()
+        return cls(held, scale / _UNITS_OF_NIBBLES, _in_upper_halves(zero_point), axis)
+
+    @staticmethod
+    def has_type(dtype: np.dtype[Any]) -> bool:
+        """Whether codes of this type are held so."""
+        return dtype.name in _OF_BYTES
+
+    def nibbles(self) -> tuple[Array, Array, Array]:
+        """Return the codes in the lower halves of bytes, their scale and their zero point."""
+        codes, zero_point = (array.view(np.uint8) >> 4 for array in (self.codes, self.zero_point))
+        return codes.view(self.dtype), self.scale * _UNITS_OF_NIBBLES, zero_point.view(self.dtype)
+
+
+def _in_upper_halves(codes: Array) -> Array:
+    """Return codes of 4 bits times 16, as bytes; the higher bits of what they come in do not count."""
+    return (codes.view(np.uint8) << 4).view(_OF_BYTES[codes.dtype.name])
 
 
 class ConstantOfBlocks(Constant):
@@ -100,21 +139,25 @@ def coded_matrix(value: Value) -> CodedMatrix | None:
     if len(value.shape) != 2 or 0 in value.shape:
         return None
     if isinstance(value, ConstantOfBlocks) and value.axis == 0:
-        scale, zero_point, block_size = value.scale, value.zero_point, min(value.block_size, value.shape[0])
+        codes, scale, zero_point, block_size = value.codes, value.scale, value.zero_point, value.block_size
+        block_size, bits = min(block_size, value.shape[0]), _BITS[codes.dtype.name]
     elif (
         isinstance(value, Dequantized)
         and isinstance(value.held, np.ndarray)
         and (value.axis == 1 or value.scale.size == 1)
         and ConstantOfBlocks.has_type(value.held, value.scale, value.zero_point)
     ):
-        scale, zero_point, block_size = value.scale.reshape(1, -1), value.zero_point.reshape(1, -1), value.shape[0]
+        codes, scale, zero_point, bits = value.codes, value.scale, value.zero_point, 8
+        if isinstance(value, DequantizedNibbles):
+            codes, scale, zero_point = value.nibbles()
+            bits = 4
+        scale, zero_point, block_size = scale.reshape(1, -1), zero_point.reshape(1, -1), value.shape[0]
     else:
         return None
     rows, columns = value.shape
-    bits = _BITS[value.codes.dtype.name]
     if rows > block_size and block_size * bits % _WORD_BITS:
         return None
-    by_column = _unsigned(value.codes, bits).T
+    by_column = _unsigned(codes, bits).T
     return CodedMatrix(
         _in_halves(by_column, block_size) if bits == 4 else _filled(by_column, block_size),
         np.broadcast_to(scale.T, (columns, scale.shape[0])),

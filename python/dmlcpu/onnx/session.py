@@ -47,9 +47,9 @@ class InferenceSession:
 
     Both quantized forms run natively: operators on codes (QLinearConv, com.microsoft.QLinearAdd, ...), and dequantize,
     operate, quantize, which is computed as the operator on codes. What there is no kernel for runs on onnxruntime, if
-    it is installed; ``partitions`` tells which nodes those are. Products with weights of 4 bits are native, in floats,
-    and so is FLOAT8 that is only dequantized again; activations of types that neither takes, such as INT4 or other
-    FLOAT8, are left to onnx's reference evaluator: slow, but right.
+    it is installed; ``partitions`` tells which nodes those are. Products with weights of 4 bits are native, and so is
+    FLOAT8 that is only dequantized again; activations of types that neither takes, such as INT4 or other FLOAT8, are
+    left to onnx's reference evaluator: slow, but right.
 
     Args:
         path_or_bytes: A file, or the bytes of one.

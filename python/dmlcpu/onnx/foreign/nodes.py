@@ -14,7 +14,7 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value, element_type
 
 __all__ = ["ANCHORS", "are_readable", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
 
@@ -177,7 +177,7 @@ def _is_dequantized_elsewhere(node: Node, values: Mapping[str, Value]) -> bool:
             return False
         if _axis_is_beyond(node, len(value.shape), value.scale.size):
             return False
-        dtype, least = value.dtype, _COLUMNS_FROM if value.scale.size > 1 else 1
+        dtype, least = element_type(values[node.inputs[0]]), _COLUMNS_FROM if value.scale.size > 1 else 1
     known = _DEQUANTIZED_FROM.get(dtype.name)
     return known is not None and (node.domain != "" or node.version >= max(known, least))
 

@@ -15,7 +15,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
-from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks, DequantizedNibbles
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -115,7 +115,8 @@ def _of_columns(node: Node, codes: Constant, scales: Array, zero_point: Value | 
         raise NotNative(f"scales of shape {scales.shape} along axis {axis} of {codes.shape}")
     if points.size != scales.size:
         raise NotNative(f"{points.size} zero points and {scales.size} scales")
-    return Dequantized(codes.elements(), scales.reshape(-1), points.reshape(-1), axis % max(rank, 1))
+    dequantized = DequantizedNibbles.of if DequantizedNibbles.has_type(codes.dtype) else Dequantized
+    return dequantized(codes.elements(), scales.reshape(-1), points.reshape(-1), axis % max(rank, 1))
 
 
 def _check_axis(node: Node, axis: int, shape: Sequence[int]) -> None:

@@ -50,7 +50,7 @@ def _as_matrix(filters: Constant | Dequantized) -> Constant | Dequantized:
         return replace(filters, held=codes, axis=1)
     assert filters.axis == 1
     scale, zero_point = (np.repeat(array, taps) for array in (filters.scale, filters.zero_point))
-    return Dequantized(codes, scale, zero_point, 1)
+    return replace(filters, held=codes, scale=scale, zero_point=zero_point)
 
 
 def transposed_blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
