@@ -19,6 +19,7 @@ from dmlcpu.cli.images import PixelScaling
 from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, random_array, read_feeds, require_tensors
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.progress import progress_bar
+from dmlcpu.cli.reference_sessions import Recorder, reference_session
 from dmlcpu.cli.tables import Column, print_table
 from dmlcpu.descriptions import Partition
 from dmlcpu.errors import DmlError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.models.model import Model as LoadedModel
 
 __all__ = ["command"]
-
-_TYPES = {"float": "float32", "double": "float64", "string": "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def command(
     feeds = complete_feeds(session, given, fixed, values, generator)
     results = session.run(None, feeds)
 
-    recorder = _Recorder(onnxruntime, loaded)
+    recorder = Recorder(onnxruntime, loaded)
     for value in loaded.outputs:
         if recorder.types[value.name].kind == "V":
             raise DmlError(f"{value.name!r}: elements of type {value.dtype} are not compared")
@@ -91,7 +90,7 @@ def command(
         compared = _compared(onnxruntime, loaded, groups, recorded, session.device)
         rows = list(progress.track(compared, len(groups), description="operators"))
     names = [value.name for value in session.get_outputs()]
-    expected = _session(onnxruntime, loaded.proto).run(names, feeds)
+    expected = reference_session(onnxruntime, loaded.proto).run(names, feeds)
     shapes_of_feeds = {name: array.shape for name, array in feeds.items()}
     decisions = {name: feeds[name] for name in session.deciding_inputs}
     providers = _providers(session.partitions(shapes_of_feeds, decisions))
@@ -106,61 +105,6 @@ def command(
 
 def _providers(partitions: Sequence[Partition]) -> str:
     return "+".join(dict.fromkeys(partition.provider for partition in partitions)) or "no step"
-
-
-def _session(onnxruntime: ModuleType, model: Any) -> Any:
-    """Open a session whose integer sums are exact, where that can be had.
-
-    Without VNNI, onnxruntime's products of UINT8 and INT8 saturate on the way, unless it is told to be precise, which
-    not every model survives.
-    """
-    if not any("vnni" in isa for isa in dmlcpu.available_isas()):
-        try:
-            return _opened(onnxruntime, model, precise=True)
-        except Exception:  # of any kind: the other way may do
-            pass
-    return _opened(onnxruntime, model, precise=False)
-
-
-def _opened(onnxruntime: ModuleType, model: Any, precise: bool) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.x64quantprecision", str(int(precise)))
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
-class _Recorder:
-    """onnxruntime on a model all of whose tensors are outputs.
-
-    Attributes:
-        types: Of the elements of the values; void where onnxruntime makes no arrays of them.
-    """
-
-    def __init__(self, onnxruntime: ModuleType, model: LoadedModel) -> None:
-        import onnx
-
-        proto = onnx.ModelProto()
-        proto.CopyFrom(model.proto)
-        inferred = onnx.shape_inference.infer_shapes(proto).graph.value_info
-        no_tensors = {value.name for value in inferred if value.type.WhichOneof("value") != "tensor_type"}
-        known = {output.name for output in model.outputs} | no_tensors
-        written = [name for node in model.nodes for name in node.outputs if name and name not in known]
-        proto.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in written)
-        self._session = _session(onnxruntime, proto)
-        self.types: dict[str, np.dtype[Any]] = dict.fromkeys(no_tensors, np.dtype(np.void))
-        for value in self._session.get_outputs():
-            name = value.type.removeprefix("tensor(").removesuffix(")")
-            try:
-                self.types[value.name] = np.dtype(_TYPES.get(name, name))
-            except TypeError:  # sequences, and types such as bfloat16
-                self.types[value.name] = np.dtype(np.void)
-
-    def run(self, groups: Sequence[Group], feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return what groups read."""
-        reads = dict.fromkeys(name for group in groups for name in (*group.inputs, *group.settled))
-        names = [name for name in reads if name not in feeds]
-        arrays = self._session.run(names, dict(feeds)) if names else []
-        return {**feeds, **dict(zip(names, arrays, strict=True))}
 
 
 def _random_codes(
@@ -182,7 +126,7 @@ def _compared(
     for group in groups:
         feeds = {name: recorded[name] for name in group.inputs}
         alone = _model_of(model, group, recorded)
-        expected = _session(onnxruntime, alone).run(list(group.outputs), feeds)
+        expected = reference_session(onnxruntime, alone).run(list(group.outputs), feeds)
         for output, array in zip(alone.graph.output, expected, strict=True):
             output.CopyFrom(_described(output.name, array))
         ours = dmlcpu.InferenceSession(alone.SerializeToString(), device=device)
