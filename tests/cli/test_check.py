@@ -1,0 +1,98 @@
+"""What check calls a large difference: where onnxruntime's optimizer, or codes that nobody sees, make one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from command_line import partly_quantized, run, succeeded
+from conftest import SEED
+from dmlcpu.cli import comparison
+from dmlcpu.onnx import node_lowering
+from onnx_models import POINT, Builder
+
+_AGREEING = "by more than that from onnxruntime's optimizer alone: without it onnxruntime agrees"
+
+
+class _Changed:
+    """A session whose results of some kind are others."""
+
+    def __init__(self, session: Any, kinds: str) -> None:
+        self._session, self._kinds = session, kinds
+
+    def run(self, names: list[str], feeds: Any) -> list[NDArray[Any]]:
+        return [self._changed(array) for array in self._session.run(names, feeds)]
+
+    def _changed(self, array: NDArray[Any]) -> NDArray[Any]:
+        if array.dtype.kind not in self._kinds:
+            return array
+        changed = array * np.float32(1.01) if array.dtype.kind == "f" else array ^ 4
+        return changed.astype(array.dtype)
+
+
+def _rows(told: str) -> dict[str, list[str]]:
+    return {line.split("  ")[0]: line.split() for line in told.splitlines()}
+
+
+@pytest.mark.parametrize("kinds", ["f", "iu"])
+def test_what_the_optimizer_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: str) -> None:
+    """Floats that agree with the graph as it is do not count; codes of 8 bits do, and the table tells of both."""
+    opened = comparison.reference_session
+
+    def session(onnxruntime: Any, model: Any, *, is_optimized: bool = True) -> Any:
+        own = opened(onnxruntime, model, is_optimized=is_optimized)
+        return _Changed(own, kinds) if is_optimized else own
+
+    monkeypatch.setattr(comparison, "reference_session", session)
+    result = run("check", partly_quantized(tmp_path))
+    rows = _rows(result.stdout)
+    assert result.stdout.splitlines()[0].split()[-1] == "unoptimized"
+    if kinds == "f":
+        assert result.exit_code == 0
+        assert result.stdout.splitlines()[-2:] == [
+            "1 of 5 operators differ, 0 by more than 1 code; it begins at trilu",
+            f"1 {_AGREEING}",
+        ]
+        assert rows["trilu"][-1] == "0"
+    else:
+        assert result.exit_code == 1
+        assert (
+            result.stdout.splitlines()[-1] == "4 of 5 operators differ, 4 by more than 1 code; it begins at quantize_x"
+        )
+        assert rows["quantize_a"][4] == "4"
+        assert rows["quantize_a"][-1] == "0"
+
+
+def test_a_difference_from_both_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder(21)
+    x = builder.dequantized(builder.input("uint8", (3, 8)), 0.05, POINT)
+    builder.output(builder.node("Neg", [x], name="negated"), "float32")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(builder.build())
+    assert run("check", path, "--seed", SEED).exit_code == 0
+    rules = {**node_lowering.RULES, ("", "Neg"): lambda lowering, node, inputs: [inputs[0]]}
+    monkeypatch.setattr(node_lowering, "RULES", rules)
+    result = run("check", path, "--seed", SEED)
+    assert result.exit_code == 1
+    row = next(line for line in result.stdout.splitlines() if line.startswith("negated"))
+    assert row.split("  ")[-1].strip() == "2.0e+00 of max"
+    assert result.stdout.splitlines()[-1].endswith("1 by more than 1 code; it begins at negated")
+
+
+def test_weights_of_4_bits_beside_floats(tmp_path: Path) -> None:
+    """Onnxruntime's optimizer rounds the floats to 8 bits, which the model does not say."""
+    rng, builder = np.random.default_rng(SEED), Builder(21)
+    codes = rng.integers(-8, 8, (64, 16)).astype(ml_dtypes.int4)
+    scales = rng.uniform(0.1, 0.2, (2, 16)).astype(np.float32)
+    x = builder.input("float32", (4, 64))
+    weights = builder.node("DequantizeLinear", [codes, scales], axis=0, block_size=32)
+    builder.output(builder.node("MatMul", [x, weights], name="product"), "float32")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(builder.build())
+    told = succeeded("check", path, "--seed", SEED)
+    assert "1 operators differ, 0 by more than 1 code" in told
