@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ from numpy.typing import NDArray
 from command_line import partly_quantized, run, succeeded
 from conftest import SEED
 from dmlcpu.cli import comparison
+from dmlcpu.cli.dequantized_codes import codes_behind
 from dmlcpu.onnx import node_lowering
+from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.matrix_multiply import times
+from dmlcpu.onnx.values import Value
 from onnx_models import POINT, Builder
 
 _AGREEING = "by more than that from onnxruntime's optimizer alone: without it onnxruntime agrees"
@@ -96,3 +102,53 @@ def test_weights_of_4_bits_beside_floats(tmp_path: Path) -> None:
     path.write_bytes(builder.build())
     told = succeeded("check", path, "--seed", SEED)
     assert "1 operators differ, 0 by more than 1 code" in told
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4])
+def test_codes_behind_floats(dtype: Any) -> None:
+    """All of a type, in order: neighbours differ by 1."""
+    if np.dtype(dtype).name.startswith("float8"):
+        codes = np.arange(256, dtype=np.uint8).view(dtype)
+        floats = codes.astype(np.float32)
+        floats = np.unique(floats[np.isfinite(floats)])
+    else:
+        floats = np.arange(16, dtype=np.float32) - 8
+    for scale in (np.float32(0.0123), np.float32(1), np.float32(3e7)):
+        found = codes_behind(floats * scale, scale, np.dtype(dtype))
+        assert found is not None
+        assert np.array_equal(np.diff(found), np.ones(floats.size - 1))
+
+
+def test_no_codes_behind_floats() -> None:
+    floats, e4m3 = np.float32([1, 2]), np.dtype(ml_dtypes.float8_e4m3fn)
+    assert codes_behind(floats, np.float32(0), e4m3) is None
+    assert codes_behind(floats, np.float32(1), np.dtype(np.void)) is None
+    assert codes_behind(np.float32([np.nan]), np.float32(1), e4m3) is None
+    assert codes_behind(floats.astype(np.float64), np.float32(1), e4m3) is None
+
+
+@pytest.mark.parametrize(("factor", "largest"), [(1.06, 1), (2, 8)])
+def test_float8_is_compared_in_its_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, largest: int
+) -> None:
+    """Numbers of FLOAT8 are 6 to 12 % apart, and by one they differ where floats before them are rounded otherwise."""
+    builder = Builder(21)
+    parameters = [np.float32(0.0625), np.zeros((), ml_dtypes.float8_e4m3fn)]
+    value = builder.node("Abs", [builder.input("float32", (64,))])
+    for name in ("first", "second"):
+        codes = builder.node("QuantizeLinear", [value, *parameters])
+        value = builder.node("Neg", [builder.node("DequantizeLinear", [codes, *parameters], name=name)])
+    builder.output(value, "float32")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(builder.build())
+    absolute = node_lowering.RULES["", "Abs"]
+
+    def changed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        return [times(lowering, value, np.float32(factor)) for value in absolute(lowering, node, inputs)]
+
+    monkeypatch.setattr(node_lowering, "RULES", {**node_lowering.RULES, ("", "Abs"): changed})
+    result = run("check", path, "--seed", SEED)
+    assert result.exit_code == (largest > 1), result.stdout
+    rows = _rows(result.stdout)
+    assert rows["first"][1:4] == ["Abs", "dmlcpu", str(largest)]
+    assert rows["second"][1:4] == ["Neg", "dmlcpu", "0"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.cli.comparison import Comparison, Row
+from dmlcpu.cli.dequantized_codes import codes_behind
 from dmlcpu.cli.failures import needed_module
-from dmlcpu.cli.groups import Group, find_groups
+from dmlcpu.cli.groups import Group, dequantizes_without_array, find_groups
 from dmlcpu.cli.images import PixelScaling
 from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, random_array, read_feeds, require_tensors
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
@@ -25,6 +27,7 @@ from dmlcpu.errors import DmlError
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.models.model import Model as LoadedModel
+    from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["command"]
 
@@ -82,7 +85,7 @@ def command(
     if random_codes:
         recorded.update(_random_codes(groups, recorded, generator))
     with progress_bar() as progress:
-        compared = _compared(onnxruntime, loaded, groups, recorded, session.device)
+        compared = _compared(onnxruntime, loaded, groups, recorded, recorder.types, session.device)
         rows = list(progress.track(compared, len(groups), description="operators"))
     whole = _whole(Comparison(onnxruntime, loaded.proto, feeds), session, feeds, results)
     _print(rows, whole)
@@ -124,17 +127,25 @@ def _compared(
     model: LoadedModel,
     groups: Sequence[Group],
     recorded: Mapping[str, NDArray[Any]],
+    types: Mapping[str, np.dtype[Any]],
     device: dmlcpu.Device,
 ) -> Iterator[Row]:
     for group in groups:
         feeds = {name: recorded[name] for name in group.inputs}
         alone = _model_of(model, group, recorded)
-        comparison = Comparison(onnxruntime, alone, feeds)
+        comparison = Comparison(onnxruntime, alone, feeds, partial(_numbered, model, group.node, types))
         for output in alone.graph.output:
             output.CopyFrom(_described(output.name, comparison.expected[output.name]))
         ours = dmlcpu.InferenceSession(alone.SerializeToString(), device=device)
         results = dict(zip(group.outputs, ours.run(list(group.outputs), feeds), strict=True))
         yield comparison.row(group.node.name, _operators(group), _providers(ours.partitions()), results)
+
+
+def _numbered(model: LoadedModel, node: Node, types: Mapping[str, np.dtype[Any]], array: NDArray[Any]) -> NDArray[Any]:
+    """Return floats that a node has dequantized as codes, where it reads such as have no array."""
+    scale = model.constants.get(node.inputs[1]) if dequantizes_without_array(node, types) else None
+    codes = None if scale is None or scale.size != 1 else codes_behind(array, scale.item(), types[node.inputs[0]])
+    return array if codes is None else codes
 
 
 def _described(name: str, array: NDArray[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -44,10 +44,17 @@ class Comparison:
         onnxruntime: The package.
         proto: The model.
         feeds: Its inputs.
+        numbered: Returns arrays in codes, where there are codes behind floats.
     """
 
-    def __init__(self, onnxruntime: ModuleType, proto: Any, feeds: Mapping[str, NDArray[Any]]) -> None:
-        self._onnxruntime, self._proto, self._feeds = onnxruntime, proto, feeds
+    def __init__(
+        self,
+        onnxruntime: ModuleType,
+        proto: Any,
+        feeds: Mapping[str, NDArray[Any]],
+        numbered: Callable[[NDArray[Any]], NDArray[Any]] = lambda array: array,
+    ) -> None:
+        self._onnxruntime, self._proto, self._feeds, self._numbered = onnxruntime, proto, feeds, numbered
         self._names = [output.name for output in proto.graph.output]
 
     @cached_property
@@ -77,5 +84,9 @@ class Comparison:
         return Row(node, operators, runs_on, found, unoptimized, is_large)
 
     def _worst(self, results: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> Difference:
-        found = (difference(array, expected[name], name) for name, array in results.items())
+        found = (self._difference(array, expected[name], name) for name, array in results.items())
         return max(found, key=lambda each: (each.is_large, each.largest))
+
+    def _difference(self, got: NDArray[Any], expected: NDArray[Any], name: str) -> Difference:
+        a, b = self._numbered(got), self._numbered(expected)
+        return difference(a, b, name) if a.dtype == b.dtype else difference(got, expected, name)

@@ -2,7 +2,8 @@
 
 An operator on codes is a group by itself. Dequantize, operate, quantize is one group: a group begins where codes are
 and ends where codes are, or where the model ends. Floats that lead far are an end too, so that groups stay small in
-models that are quantized in part; sequences, and what else has no array, are none:
+models that are quantized in part; sequences, and what else has no array, are none. Floats are codes, as it were, where
+codes without an array have been dequantized, such as FLOAT8:
 
     codes --+-- DequantizeLinear -- Conv -- Relu -- QuantizeLinear -- codes       one group
             |
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.models.model import Model
     from dmlcpu.onnx.models.nodes import Node
 
-__all__ = ["Group", "find_groups"]
+__all__ = ["Group", "dequantizes_without_array", "find_groups"]
 
 # Floats that several nodes read belong to the group of each, as far as this many nodes make them.
 _LARGEST_SHARED: Final = 8
@@ -75,7 +76,7 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
         computing = sum(any(name not in constants for name in model.nodes[other].reads) for other in nodes)
         shared = sum(readers.get(name, 0) for name in outputs) > 1 and computing > _LARGEST_SHARED
         have_arrays = all(types[name].kind != "V" for name in outputs)
-        codes = any(types[name].kind != "f" for name in outputs)
+        codes = any(types[name].kind != "f" for name in outputs) or dequantizes_without_array(node, types)
         if ends.intersection(outputs) or (have_arrays and (shared or codes)):
             taken = tuple(model.nodes[other] for other in sorted(nodes))
             groups.append(_group(node, taken, outputs, given, settled))
@@ -83,6 +84,11 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
         else:
             within.update({name: nodes for name in outputs})
     return groups
+
+
+def dequantizes_without_array(node: Node, types: Mapping[str, np.dtype[Any]]) -> bool:
+    """Return whether a node dequantizes computed codes of which there is no array."""
+    return node.operator == "DequantizeLinear" and node.inputs[0] in types and types[node.inputs[0]].kind == "V"
 
 
 def _joined(place: int, node: Node, within: Mapping[str, frozenset[int]]) -> frozenset[int]:
