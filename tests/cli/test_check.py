@@ -10,13 +10,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from onnx import TensorProto, helper
 
-from command_line import partly_quantized, run, succeeded
+from command_line import made_model, partly_quantized, run, saved, succeeded
 from conftest import SEED
 from dmlcpu.cli import comparison
 from dmlcpu.cli.dequantized_codes import codes_behind
+from dmlcpu.cli.groups import find_groups
+from dmlcpu.cli.visible_codes import with_visible_codes
 from dmlcpu.onnx import node_lowering
 from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import times
 from dmlcpu.onnx.values import Value
@@ -102,6 +106,59 @@ def test_weights_of_4_bits_beside_floats(tmp_path: Path) -> None:
     path.write_bytes(builder.build())
     told = succeeded("check", path, "--seed", SEED)
     assert "1 operators differ, 0 by more than 1 code" in told
+
+
+def _of_dynamic_codes(path: Path) -> Path:
+    """A product that quantizes floats, many of which are in the middle between two codes."""
+    rng, operator = np.random.default_rng(SEED), "DynamicQuantizeMatMul"
+    nodes = [
+        helper.make_node("Mul", ["x", "unit"], ["floats"], "mul"),
+        helper.make_node(operator, ["floats", "w", "scale", "", "bias"], ["y"], "y", domain="com.microsoft"),
+        helper.make_node(operator, ["floats", "w", "scale"], ["z"], "product", domain="com.microsoft"),
+        helper.make_node("Relu", ["y"], ["relu"], "rectified"),
+    ]  # fmt: skip
+    outputs = {name: (TensorProto.FLOAT, [8, 16]) for name in ("relu", "z")}
+    model = made_model(
+        nodes, {"x": (TensorProto.FLOAT, [8, 128])}, outputs, unit=np.float32(0.0123), scale=np.float32(0.01),
+        w=rng.integers(-128, 128, (128, 16), np.int8), bias=rng.normal(0, 1, 16).astype(np.float32),
+    )  # fmt: skip
+    return saved(model, path / "dynamic.onnx")
+
+
+def test_codes_within_a_product_are_compared(tmp_path: Path) -> None:
+    path = _of_dynamic_codes(tmp_path)
+    x = np.random.default_rng(SEED).integers(0, 255, (8, 128)).astype(np.float32) + np.float32(0.5)
+    x[0, 0], x[0, 1] = 255, 0
+    np.save(tmp_path / "x.npy", x)
+    told = succeeded("check", path, tmp_path / "x.npy")
+    rows = _rows(told)
+    assert rows["y/quantize"][1:5] == ["Mul", "DynamicQuantizeLinear", "dmlcpu", "1"]
+    assert rows["rectified"][1:4] == ["MatMulIntegerToFloat", "Relu", "dmlcpu"]
+    assert rows["product"][1:3] == ["MatMulIntegerToFloat", "dmlcpu"]
+    assert "of 3 operators differ, 0 by more than 1 code" in told
+
+
+def test_products_share_the_codes_that_they_make(tmp_path: Path) -> None:
+    model = load_model(_of_dynamic_codes(tmp_path))
+    assert [node.operator for node in with_visible_codes(model).nodes] == [
+        "Mul", "DynamicQuantizeLinear", "MatMulIntegerToFloat", "MatMulIntegerToFloat", "Relu",
+    ]  # fmt: skip
+    spelled_out = with_visible_codes(model)
+    assert with_visible_codes(spelled_out) is spelled_out
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_groups_end_where_a_product_quantizes_its_rows(level: int) -> None:
+    rng = np.random.default_rng(SEED)
+    sizes = {"K": 32, "N": 8, "bits": 4, "block_size": 32, "accuracy_level": level}
+    nodes = [
+        helper.make_node("Neg", ["x"], ["negated"], "neg"),
+        helper.make_node("MatMulNBits", ["negated", "w", "s"], ["y"], "product", domain="com.microsoft", **sizes),
+    ]
+    shapes = {"x": (TensorProto.FLOAT, [3, 32])}, {"y": (TensorProto.FLOAT, [3, 8])}
+    proto = made_model(nodes, *shapes, w=rng.integers(0, 256, (8, 1, 16), np.uint8), s=rng.random(8, np.float32))
+    groups = find_groups(load_model(proto.SerializeToString()), dict.fromkeys(("negated", "y"), np.dtype(np.float32)))
+    assert [group.node.name for group in groups] == (["neg", "product"] if level == 4 else ["product"])
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4])

@@ -22,6 +22,7 @@ from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Sha
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.reference_sessions import Recorder
 from dmlcpu.cli.tables import Column, print_table
+from dmlcpu.cli.visible_codes import with_visible_codes
 from dmlcpu.descriptions import Partition
 from dmlcpu.errors import DmlError
 
@@ -76,16 +77,17 @@ def command(
     feeds = complete_feeds(session, given, fixed, values, generator)
     results = session.run(None, feeds)
 
-    recorder = Recorder(onnxruntime, loaded)
+    spelled_out = with_visible_codes(loaded)
+    recorder = Recorder(onnxruntime, spelled_out)
     for value in loaded.outputs:
         if recorder.types[value.name].kind == "V":
             raise DmlError(f"{value.name!r}: elements of type {value.dtype} are not compared")
-    groups = find_groups(loaded, recorder.types)
+    groups = find_groups(spelled_out, recorder.types)
     recorded = recorder.run(groups, feeds)
     if random_codes:
         recorded.update(_random_codes(groups, recorded, generator))
     with progress_bar() as progress:
-        compared = _compared(onnxruntime, loaded, groups, recorded, recorder.types, session.device)
+        compared = _compared(onnxruntime, spelled_out, groups, recorded, recorder.types, session.device)
         rows = list(progress.track(compared, len(groups), description="operators"))
     whole = _whole(Comparison(onnxruntime, loaded.proto, feeds), session, feeds, results)
     _print(rows, whole)

@@ -3,7 +3,8 @@
 An operator on codes is a group by itself. Dequantize, operate, quantize is one group: a group begins where codes are
 and ends where codes are, or where the model ends. Floats that lead far are an end too, so that groups stay small in
 models that are quantized in part; sequences, and what else has no array, are none. Floats are codes, as it were, where
-codes without an array have been dequantized, such as FLOAT8:
+codes without an array have been dequantized, such as FLOAT8, and where a node quantizes what it reads: a difference of
+a last bit becomes one of a code there, and is not to be seen as the next node's:
 
     codes --+-- DequantizeLinear -- Conv -- Relu -- QuantizeLinear -- codes       one group
             |
@@ -26,6 +27,7 @@ __all__ = ["Group", "dequantizes_without_array", "find_groups"]
 
 # Floats that several nodes read belong to the group of each, as far as this many nodes make them.
 _LARGEST_SHARED: Final = 8
+_QUANTIZED_ROWS: Final = 4  # the accuracy_level of MatMulNBits that allows for it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +60,7 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
     readers: dict[str, int] = {}
     for name in (name for node in model.nodes for name in node.reads):
         readers[name] = readers.get(name, 0) + 1
+    quantized = {node.inputs[0] for node in model.nodes if _quantizes(node)}
     constants: set[str] = set(model.constants)
     settled: set[str] = set()
     given = {value.name for value in model.inputs}  # and then what groups write
@@ -76,7 +79,9 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
         computing = sum(any(name not in constants for name in model.nodes[other].reads) for other in nodes)
         shared = sum(readers.get(name, 0) for name in outputs) > 1 and computing > _LARGEST_SHARED
         have_arrays = all(types[name].kind != "V" for name in outputs)
-        codes = any(types[name].kind != "f" for name in outputs) or dequantizes_without_array(node, types)
+        codes = any(types[name].kind != "f" or name in quantized for name in outputs) or dequantizes_without_array(
+            node, types
+        )
         if ends.intersection(outputs) or (have_arrays and (shared or codes)):
             taken = tuple(model.nodes[other] for other in sorted(nodes))
             groups.append(_group(node, taken, outputs, given, settled))
@@ -84,6 +89,12 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
         else:
             within.update({name: nodes for name in outputs})
     return groups
+
+
+def _quantizes(node: Node) -> bool:
+    """Return whether a node quantizes floats that it reads."""
+    is_of_rows = node.operator == "MatMulNBits" and node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS
+    return bool(node.inputs) and (is_of_rows or node.operator == "DynamicQuantizeLSTM")
 
 
 def dequantizes_without_array(node: Node, types: Mapping[str, np.dtype[Any]]) -> bool:
