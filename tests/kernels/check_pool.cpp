@@ -155,6 +155,40 @@ void check_dequantize(Check& check, std::size_t pixels, std::size_t channels, Ed
   check.equal(values, expected);
 }
 
+// Whole planes, of which the kernel may take sums of integers: averages at or beside half-way points as often as not.
+void check_planes(Check& check, std::size_t taps, std::size_t channels, Edge edge) {
+  const std::size_t step = taps + check.below(2) * 5;
+  Parameters parameters(check, channels);
+  PoolPlanes run = {.input = nullptr,
+                    .channel_step = step,
+                    .taps = taps,
+                    .count = static_cast<float>(check.one_in(4) ? check.below(1U << (1 + check.below(24))) : taps),
+                    .channels = channels,
+                    .parameters = {},
+                    .flip = check.flip(),
+                    .output = nullptr};
+  std::vector<std::uint8_t> codes((channels - 1) * step + taps);
+  for (std::uint8_t& code : codes) code = check.code();
+  std::vector<std::uint8_t> expected;
+  const bool at_ties = check.one_in(2);
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    float sum = 0.0f;
+    for (std::size_t tap = 0; tap < taps; ++tap)
+      sum += parameters.value(codes[channel * step + tap], channel, run.flip);
+    float& scale = parameters.output_scale[channel];
+    const float tie = sum / run.count / (static_cast<float>(check.below(200)) + 0.5f);
+    if (at_ties && tie > 0.0f) scale = tie;
+    expected.push_back(reference_code(sum / run.count / scale, parameters.output_zero_point[channel], run.flip));
+  }
+  const GuardedParameters guarded(parameters, edge);
+  const GuardedBuffer<std::uint8_t> input(codes, edge), output(channels, edge);
+  run.input = input.data();
+  run.parameters = guarded.pointers();
+  run.output = output.data();
+  check.table.pool->average_planes(run);
+  check.equal(output, expected);
+}
+
 // The quotient by the count is rounded by itself: sums of few bits divided by every count, then by scales that make
 // each quotient, or a neighbour of it, half-way between two codes.
 void check_counts(Check& check) {
@@ -203,6 +237,15 @@ void check_pool(Check& check) {
           check_values(check, shape, edge);
           check_dequantize(check, pixels, channels, edge);
         }
+      }
+    }
+  }
+  for (const std::size_t plane : Sizes{32,  33,  49,  63,  64,  65,  95,  96,  97,   127,  196,  511,
+                                       512, 543, 544, 545, 575, 576, 577, 784, 1087, 3136, 65536}) {
+    for (const std::size_t channels : Sizes{1, 7, 8, 9, 15, 16, 17, 33}) {
+      for (const Edge edge : kEdges) {
+        describe_case("pool planes of %zu, channels %zu, edge %d", plane, channels, static_cast<int>(edge));
+        check_planes(check, plane, channels, edge);
       }
     }
   }

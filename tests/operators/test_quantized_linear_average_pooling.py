@@ -68,6 +68,9 @@ def edge_shapes() -> list[PoolingShape]:
         PoolingShape(20, (30, 31), (2, 2), strides=(9, 9)),
         # A sum of many elements, each of which rounds.
         PoolingShape(4, (40, 50), (40, 50)),
+        # Planes as large as are averaged as they lie, and larger ones.
+        PoolingShape(2, (256, 256), (256, 256)),
+        PoolingShape(2, (257, 256), (257, 256)),
     ]
     return shapes
 
@@ -91,6 +94,21 @@ def test_scales_of_every_kind(
             fills: dict[str, Fill] = {"code_fill": code_fill, "scale_fill": scale_fill}
             case = pooling_case(shape, data_type, random_numbers, per_channel=per_channel, **fills)
             assert_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("scale_fill", SCALES, ids=lambda fill: fill.__name__)
+@pytest.mark.parametrize("size", [(4, 8), (5, 19), (8, 12), (23, 24), (3, 16, 16), (70, 70)], ids=str)
+def test_planes(devices: Devices, random_numbers: np.random.Generator, size: tuple[int, ...], scale_fill: Fill) -> None:
+    """Averages of all of a plane, also beside ties, of more channels than are taken at once, with padding around."""
+    ones, twos = (1,) * len(size), (2,) * len(size)
+    padded = tuple(length + 3 for length in size)
+    for data_type, code_fill in itertools.product(BYTE_TYPES, INTEGERS):
+        fills: dict[str, Fill] = {"code_fill": code_fill, "scale_fill": scale_fill}
+        for shape in (
+            PoolingShape(37, size, size, batch=2),
+            PoolingShape(9, size, padded, start_padding=ones, end_padding=twos, include_padding=True),
+        ):
+            assert_matches_reference(devices, pooling_case(shape, data_type, random_numbers, **fills))
 
 
 @pytest.mark.parametrize("window", [(1, 2), (1, 3), (2, 3), (1, 7), (7, 7), (3, 11), (1, 255), (16, 16)], ids=str)

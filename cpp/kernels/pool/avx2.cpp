@@ -4,6 +4,7 @@
 // and a vector of results two divisions.
 #include <immintrin.h>
 
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/pool/pool.h"
@@ -16,6 +17,9 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx2.inl.h"
+#include "kernels/codes/scalar.inl.h"
+#include "kernels/lanes/avx2.inl.h"
+#include "kernels/pool/ordered_planes.inl.h"
 
 // The first count of eight values; all eight, without a mask, if whole.
 template <bool whole>
@@ -161,9 +165,43 @@ void average(const PoolRun<Element>& run) noexcept {
   if (channel < run.channels) Strip<Element, 1, false>(run, channel).average();
 }
 
+constexpr std::size_t kCodesAtOnce = 32;
+
+std::uint64_t code_sums(const std::uint8_t* codes, std::size_t count, std::uint8_t zero_point,
+                        std::uint8_t flip) noexcept {
+  const __m256i zero_point_u8x32 = _mm256_set1_epi8(static_cast<char>(zero_point));
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
+  __m256i sums_u64x4 = _mm256_setzero_si256(), magnitudes_u64x4 = sums_u64x4;
+  const auto load = [&](const std::uint8_t* from) noexcept {
+    return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), flip_u8x32);
+  };
+  const auto add = [&](__m256i codes_u8x32) noexcept {
+    sums_u64x4 = _mm256_add_epi64(sums_u64x4, _mm256_sad_epu8(codes_u8x32, _mm256_setzero_si256()));
+    magnitudes_u64x4 = _mm256_add_epi64(magnitudes_u64x4, _mm256_sad_epu8(codes_u8x32, zero_point_u8x32));
+  };
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) add(load(codes + i));
+  if (i < count) {
+    const __m256i place_i8x32 =
+        _mm256_setr_epi64x(0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x1716151413121110, 0x1f1e1d1c1b1a1918);
+    const __m256i is_left_u8x32 = _mm256_cmpgt_epi8(place_i8x32, _mm256_set1_epi8(static_cast<char>(31 - (count - i))));
+    add(_mm256_blendv_epi8(zero_point_u8x32, load(codes + count - 32), is_left_u8x32));
+  }
+  const __m256i both_u64x4 = _mm256_add_epi64(sums_u64x4, _mm256_slli_epi64(magnitudes_u64x4, 32));
+  const __m128i halves_u64x2 =
+      _mm_add_epi64(_mm256_castsi256_si128(both_u64x4), _mm256_extracti128_si256(both_u64x4, 1));
+  return static_cast<std::uint64_t>(
+      _mm_cvtsi128_si64(_mm_add_epi64(halves_u64x2, _mm_unpackhi_epi64(halves_u64x2, halves_u64x2))));
+}
+
+#include "kernels/pool/planes.inl.h"
+
 }  // namespace
 
-constinit const PoolKernels avx2::pool = {
-    .dequantize = dequantize, .average_codes = average<std::uint8_t>, .average_values = average<float>};
+constinit const PoolKernels avx2::pool = {.dequantize = dequantize,
+                                          .average_codes = average<std::uint8_t>,
+                                          .average_values = average<float>,
+                                          .average_planes = average_planes,
+                                          .least_plane = 32};
 
 }  // namespace dmlcpu

@@ -4,6 +4,8 @@
 // product and a sum (INT8 one more), a tap of 16 values a sum, and a vector of results ten instructions.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "kernels/pool/pool.h"
 
 #ifndef __AVX512VNNI__
@@ -14,7 +16,10 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
+#include "kernels/codes/scalar.inl.h"
+#include "kernels/lanes/avx512_vnni.inl.h"
 #include "kernels/pool/integer_sums_avx512_vnni.inl.h"
+#include "kernels/pool/ordered_planes.inl.h"
 
 // From codes to values. The bits 0x4b0000cc are the float 2^23 + cc: a shuffle that puts a code into the low byte of
 // each lane converts it. The difference to 2^23 + zero_point is exact, both being integers below 2^24.
@@ -255,9 +260,36 @@ void average_codes(const PoolRun<std::uint8_t>& run) noexcept {
   (run.flip != 0 ? average_strips<std::uint8_t, true> : average_strips<std::uint8_t, false>)(run);
 }
 
+constexpr std::size_t kCodesAtOnce = 64;
+
+std::uint64_t code_sums(const std::uint8_t* codes, std::size_t count, std::uint8_t zero_point,
+                        std::uint8_t flip) noexcept {
+  const __m512i zero_point_u8x64 = _mm512_set1_epi8(static_cast<char>(zero_point));
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
+  __m512i sums_u64x8 = _mm512_setzero_si512(), magnitudes_u64x8 = sums_u64x8;
+  const auto add = [&](__m512i codes_u8x64) noexcept {
+    sums_u64x8 = _mm512_add_epi64(sums_u64x8, _mm512_sad_epu8(codes_u8x64, _mm512_setzero_si512()));
+    magnitudes_u64x8 = _mm512_add_epi64(magnitudes_u64x8, _mm512_sad_epu8(codes_u8x64, zero_point_u8x64));
+  };
+  std::size_t i = 0;
+  for (; i + 64 <= count; i += 64) add(_mm512_xor_si512(_mm512_loadu_si512(codes + i), flip_u8x64));
+  if (i < count) {
+    const __mmask64 mask = (std::uint64_t{1} << (count - i)) - 1;
+    const __m512i codes_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, codes + i), flip_u8x64);
+    add(_mm512_mask_mov_epi8(zero_point_u8x64, mask, codes_u8x64));
+  }
+  const __m512i both_u64x8 = _mm512_add_epi64(sums_u64x8, _mm512_slli_epi64(magnitudes_u64x8, 32));
+  return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(both_u64x8));
+}
+
+#include "kernels/pool/planes.inl.h"
+
 }  // namespace
 
-constinit const PoolKernels avx512_vnni::pool = {
-    .dequantize = dequantize, .average_codes = average_codes, .average_values = average_strips<float, false>};
+constinit const PoolKernels avx512_vnni::pool = {.dequantize = dequantize,
+                                                 .average_codes = average_codes,
+                                                 .average_values = average_strips<float, false>,
+                                                 .average_planes = average_planes,
+                                                 .least_plane = 96};
 
 }  // namespace dmlcpu

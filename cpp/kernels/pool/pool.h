@@ -16,6 +16,10 @@
 // codes, or values that dequantize has made of codes where windows overlap and each code is read by several. There may
 // be none; the sum is 0 then.
 //
+// Of planes each channel has one window, whose taps follow one another: tap i of channel c stands at
+// input[c * channel_step + i]. They are from 32 to 2^16; fewer than least_plane are sooner averaged with channels as
+// neighbours, even if they have to be made that first.
+//
 // Contract: reads and writes what the formulas name, nothing else; output overlaps no operand; no alignment beyond the
 // element's own is assumed.
 #pragma once
@@ -60,10 +64,23 @@ struct PoolRun {
   std::size_t output_pixel_step;
 };
 
+struct PoolPlanes {
+  const std::uint8_t* input;
+  std::size_t channel_step;
+  std::size_t taps;
+  float count;
+  std::size_t channels;
+  PoolParameters parameters;
+  std::uint8_t flip;
+  std::uint8_t* output;  // channels follow one another
+};
+
 struct PoolKernels {
   void (*dequantize)(const PoolValues& run) noexcept;
   void (*average_codes)(const PoolRun<std::uint8_t>& run) noexcept;
   void (*average_values)(const PoolRun<float>& run) noexcept;
+  void (*average_planes)(const PoolPlanes& run) noexcept;
+  std::size_t least_plane;
 };
 
 namespace scalar {

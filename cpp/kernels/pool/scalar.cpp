@@ -60,9 +60,23 @@ void average(const PoolRun<Element>& operands) noexcept {
   }
 }
 
+void average_planes(const PoolPlanes& operands) noexcept {
+  const PoolPlanes run = operands;  // a copy: bytes of output could alias the original
+  for (std::size_t channel = 0; channel < run.channels; ++channel) {
+    const std::uint8_t* plane = run.input + channel * run.channel_step;
+    float sum = 0.0f;
+    for (std::size_t tap = 0; tap < run.taps; ++tap) sum += value(plane[tap], run.parameters, channel, run.flip);
+    const float quotient = (sum / run.count) / run.parameters.output_scale[channel];
+    run.output[channel] = to_code(quotient, run.parameters.output_zero_point[channel], run.flip);
+  }
+}
+
 }  // namespace
 
-constinit const PoolKernels scalar::pool = {
-    .dequantize = dequantize, .average_codes = average<std::uint8_t>, .average_values = average<float>};
+constinit const PoolKernels scalar::pool = {.dequantize = dequantize,
+                                            .average_codes = average<std::uint8_t>,
+                                            .average_values = average<float>,
+                                            .average_planes = average_planes,
+                                            .least_plane = 32};
 
 }  // namespace dmlcpu

@@ -29,13 +29,28 @@ std::int64_t positions_read(const PoolingAxis& axis, std::int64_t count) {
   return std::min((count - 1) * axis.stride + (axis.window - 1) * axis.dilation + 1, axis.input);
 }
 
+bool has_whole_planes(const PoolingGeometry& geometry, std::int64_t least_plane) {
+  constexpr std::int64_t kMostTaps = 1 << 16;  // of the kernel
+  std::int64_t taps = 1;
+  for (std::size_t i = 3; i-- > 0;) {
+    const PoolingAxis& axis = geometry.axes[i];
+    const IndexRange inside = axis.taps(0);
+    if (axis.output != 1 || inside.end - inside.begin != axis.input) return false;
+    if (axis.input != 1 && axis.input_step != taps) return false;
+    taps *= axis.input;
+  }
+  return taps >= least_plane && taps <= kMostTaps && geometry.output_channel_step == 1 &&
+         (geometry.input_channel_step != 1 || geometry.channels == 1);
+}
+
 }  // namespace
 
-PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, int num_threads) {
+PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, std::size_t least_plane, int num_threads) {
   const PoolingAxis &depth = geometry.axes[0], &height = geometry.axes[1], &width = geometry.axes[2];
   const std::int64_t channels = geometry.channels;
-  stages_values = geometry.reuse() >= kLeastReuse;
-  stages_input = stages_values || geometry.input_channel_step != 1;
+  whole_planes = has_whole_planes(geometry, static_cast<std::int64_t>(least_plane));
+  stages_values = !whole_planes && geometry.reuse() >= kLeastReuse;
+  stages_input = stages_values || (!whole_planes && geometry.input_channel_step != 1);
   stages_output = geometry.output_channel_step != 1;
   flat = width.stride == 1 && channels < kMostStripChannels && stages_values &&
          std::max(width.input, width.output) <= kMostFlatLanes / channels &&
@@ -54,7 +69,7 @@ PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, int num_threads) {
     stages_input = stages_values = flat = false;
     if (geometry.input_channel_step != 1) strip_channels = 1;
   }
-  if (!stages_input && geometry.input_channel_step == 1) {
+  if (whole_planes || (!stages_input && geometry.input_channel_step == 1)) {
     // Nothing to keep in cache but what one pixel reads: strips only share work.
     const std::int64_t rows = geometry.batch * depth.output * height.output;
     const std::int64_t wanted = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, rows);
@@ -82,9 +97,10 @@ PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, int num_threads) {
 }
 
 std::string PoolingPlan::describe() const {
-  const char* input = stages_values  ? "as values, made once of codes that several windows read"
-                      : stages_input ? "as codes, with channels as neighbours"
-                                     : "in place";
+  const char* input = whole_planes    ? "in place, planes by themselves"
+                      : stages_values ? "as values, made once of codes that several windows read"
+                      : stages_input  ? "as codes, with channels as neighbours"
+                                      : "in place";
   return std::string("input: ") + input + "\noutput: " + (stages_output ? "transposed" : "in place") +
          "\ntile: " + (flat ? "rows of all pixels and channels" : counted(strip_channels, "channel")) + ", bands of " +
          counted(band_rows, "row") + ", " + counted(task_rows, "row") + " a task";

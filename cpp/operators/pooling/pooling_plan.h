@@ -1,6 +1,7 @@
 // How the work of a pooling is cut: strips of channels, tasks of output rows, bands of rows that are staged together.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,8 @@ struct PoolingPlan {
   // A row is one run of lanes: windows of neighbouring outputs are one pixel apart, and so are their results. The
   // parameters repeat for each pixel.
   bool flat;
+  // Each channel has one window, all of its plane, whose codes follow one another, as the results do.
+  bool whole_planes;
 
   std::int64_t strip_channels, strips;
   std::int64_t band_rows;  // output rows
@@ -26,7 +29,8 @@ struct PoolingPlan {
   std::int64_t staged_slices;
   std::int64_t lanes;  // that parameters are needed for
 
-  PoolingPlan(const PoolingGeometry& geometry, int num_threads);
+  // Planes of at least so many codes are averaged as they lie.
+  PoolingPlan(const PoolingGeometry& geometry, std::size_t least_plane, int num_threads);
 
   std::int64_t task_count(const PoolingGeometry& geometry) const {
     return geometry.batch * geometry.axes[0].output * strips * tasks_of_slice;

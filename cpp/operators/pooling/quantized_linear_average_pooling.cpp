@@ -46,7 +46,7 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   QuantizedLinearAveragePooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput))),
-        plan_(geometry_, target().num_threads) {
+        plan_(geometry_, target().kernels().pool->least_plane, target().num_threads) {
     check_parameters();
     BufferLayout own;
     const std::int64_t slice = plan_.staged_rows * geometry_.axes[2].input * plan_.pixel_step;
@@ -108,6 +108,7 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   void fill_zero_points(const TensorPointers& tensors, Tensor tensor, float* values) const;  // in the offset domain
 
   Task task(std::int64_t index) const;
+  void average_planes(const Dispatch& dispatch, const Task& task) const noexcept;
   PoolParameters parameters_of(const Dispatch& dispatch, const Task& task) const;
   void run_task(const Dispatch& dispatch, const Task& task, std::uint8_t* own) const noexcept;
   void stage(const Dispatch& dispatch, const Task& task, IndexRange rows, std::int64_t first_row,
@@ -194,6 +195,7 @@ PoolParameters QuantizedLinearAveragePooling::parameters_of(const Dispatch& disp
 
 void QuantizedLinearAveragePooling::run_task(const Dispatch& dispatch, const Task& task,
                                              std::uint8_t* own) const noexcept {
+  if (plan_.whole_planes) return average_planes(dispatch, task);
   const PoolingAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
   const std::uint8_t* input =
       dispatch.input + task.image * geometry_.input_image_step + task.channel * geometry_.input_channel_step;
@@ -245,6 +247,19 @@ void QuantizedLinearAveragePooling::run_task(const Dispatch& dispatch, const Tas
                      *target().kernels().pack, own + results_, plan_.pixel_step, output + row * height.output_step);
     }
   }
+}
+
+void QuantizedLinearAveragePooling::average_planes(const Dispatch& dispatch, const Task& task) const noexcept {
+  const std::int64_t taps = geometry_.axes[0].input * geometry_.axes[1].input * geometry_.axes[2].input;
+  target().kernels().pool->average_planes(
+      {.input = dispatch.input + task.image * geometry_.input_image_step + task.channel * geometry_.input_channel_step,
+       .channel_step = as_size(geometry_.input_channel_step),
+       .taps = as_size(taps),
+       .count = geometry_.divisor(taps),
+       .channels = as_size(task.channels),
+       .parameters = parameters_of(dispatch, task),
+       .flip = dispatch.flip,
+       .output = dispatch.output + task.image * geometry_.output_image_step + task.channel});
 }
 
 // Moves staged rows to the front, where the first one of them belongs now.
