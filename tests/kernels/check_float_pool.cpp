@@ -25,6 +25,7 @@ void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step
   for (float& value : x) value = special ? check.number() : 0.1f * static_cast<float>(check.code()) - 9.0f;
 
   std::vector<float> sums(count, 0.0f), maxima(count, -std::numeric_limits<float>::infinity());
+  std::vector<float> minima(count, std::numeric_limits<float>::infinity());
   for (std::size_t e = 0; e < count; ++e) {
     for (std::size_t i = 0; i < shape.rows; ++i) {
       for (std::size_t j = 0; j < shape.taps; ++j) {
@@ -34,6 +35,7 @@ void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step
         const float value = x[static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * row_step + place)];
         sums[e] += value;
         maxima[e] = maxima[e] > value || maxima[e] != maxima[e] ? maxima[e] : value;
+        minima[e] = minima[e] < value || minima[e] != minima[e] ? minima[e] : value;
       }
     }
   }
@@ -53,29 +55,36 @@ void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step
   check.equal_but_for_nans(output, sums);
   check.table.float_pool->maxima(run);
   check.equal_but_for_nans(output, maxima);
+  check.table.float_pool->minima(run);
+  check.equal_but_for_nans(output, minima);
 }
 
-void check_largest(Check& check, std::size_t rows, std::size_t count, Edge edge) {
+void check_extremes(Check& check, std::size_t rows, std::size_t count, Edge edge) {
   const std::size_t row_step = count + check.below(3);
   std::vector<float> x((rows - 1) * row_step + count);
   for (float& value : x) {
     value = 0.1f * static_cast<float>(check.code()) - 9.0f;
     if (check.one_in(40)) value = check.number();
   }
-  if (check.one_in(3)) {  // both zeros above all others
-    for (float& value : x) value = value > 0.0f ? 0.0f * (check.one_in(2) ? 1.0f : -1.0f) : value;
+  if (check.one_in(3)) {  // both zeros above all others, or below
+    const float side = check.one_in(2) ? 1.0f : -1.0f;
+    for (float& value : x) value = side * value > 0.0f ? 0.0f * (check.one_in(2) ? 1.0f : -1.0f) : value;
   }
-  float expected = -std::numeric_limits<float>::infinity();
+  float largest = -std::numeric_limits<float>::infinity(), smallest = -largest;
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < count; ++j) {
       const float value = x[i * row_step + j];
-      expected = expected > value || expected != expected ? expected : value;
+      largest = largest > value || largest != largest ? largest : value;
+      smallest = smallest < value || smallest != smallest ? smallest : value;
     }
   }
   const GuardedBuffer<float> input(x, edge), output(1, edge);
-  output.data()[0] = check.table.float_pool->largest(
-      {.input = input.data(), .rows = rows, .row_step = static_cast<std::ptrdiff_t>(row_step), .count = count});
-  check.equal_but_for_nans(output, {expected});
+  const FloatWindow window = {
+      .input = input.data(), .rows = rows, .row_step = static_cast<std::ptrdiff_t>(row_step), .count = count};
+  output.data()[0] = check.table.float_pool->largest(window);
+  check.equal_but_for_nans(output, {largest});
+  output.data()[0] = check.table.float_pool->smallest(window);
+  check.equal_but_for_nans(output, {smallest});
 }
 
 }  // namespace
@@ -85,8 +94,8 @@ void check_float_pool(Check& check) {
     for (const std::size_t rows : {1U, 2U, 5U}) {
       for (const Edge edge : kEdges) {
         if (count == 0) continue;
-        describe_case("largest float, %zu rows of %zu, edge %d", rows, count, static_cast<int>(edge));
-        for (int repeat = 0; repeat < 12; ++repeat) check_largest(check, rows, count, edge);
+        describe_case("extreme floats, %zu rows of %zu, edge %d", rows, count, static_cast<int>(edge));
+        for (int repeat = 0; repeat < 12; ++repeat) check_extremes(check, rows, count, edge);
       }
     }
   }

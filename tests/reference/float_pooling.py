@@ -1,4 +1,4 @@
-"""FLOAT_POOLING: the average or the maximum of every window, tap after tap, row by row, or half after half."""
+"""FLOAT_POOLING: the average or an extreme of every window, tap after tap, row by row, or half after half."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def float_pooling(
     output_data_type: DTypeLike,
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
-    """Input {N, C, H, W}; function 0 is the average, 1 the maximum: b unless a is larger or NaN."""
-    is_maximum = function[0] == 1
+    """Input {N, C, H, W}; function 0 is the average, 1 the maximum: b unless a is larger or NaN; 2 the minimum."""
+    is_average, first = function[0] == 0, (0, -np.inf, np.inf)[function[0]]
     widths = [(0, 0), (0, 0), *zip(start_padding, end_padding, strict=True)]
     padded = np.pad(input, widths)
     inside = np.pad(np.ones_like(input, bool), widths)
@@ -42,19 +42,20 @@ def float_pooling(
 
     def taps(rows: range, columns: range) -> FloatArray:
         nonlocal count
-        result = np.full(shape, -np.inf if is_maximum else 0, np.float32)
+        result = np.full(shape, first, np.float32)
         for tap in itertools.product(rows, columns):
             places = [np.arange(sizes[axis]) * strides[axis] + tap[axis] * dilations[axis] for axis in (0, 1)]
             chosen = (slice(None), slice(None), *np.ix_(*places))
             value, counts = padded[chosen], inside[chosen]
-            larger = np.where((result > value) | np.isnan(result), result, value)
-            result = np.where(counts, larger if is_maximum else result + value, result)
+            stays = (result < value if first > 0 else result > value) | np.isnan(result)
+            extreme = np.where(stays, result, value)
+            result = np.where(counts, result + value if is_average else extreme, result)
             count += counts
         return result
 
     with np.errstate(all="ignore"):
         whole = [range(length) for length in window_size]
-        if is_maximum:
+        if not is_average:
             return taps(*whole)
         total = by_halves(taps, *whole)
         divisor = np.full_like(count, np.prod(window_size)) if include_padding[0] else count

@@ -1,16 +1,19 @@
-// Sums and maxima of windows of float32 (FLOAT_POOLING), elements of a row as lanes.
+// Sums, maxima and minima of windows of float32 (FLOAT_POOLING), elements of a row as lanes.
 //
 //   sums      output[e] = ((0 + x(0, 0)) + x(0, 1)) + ... + x(1, 0) + ...
 //   maxima    output[e] = the same of larger, begun at -infinity
+//   minima    the same of smaller, begun at infinity
 //   largest   larger of all elements of one window in their order, begun at -infinity: the first NaN, or of the largest
 //             elements, as zeros that differ in sign are equal, the last
+//   smallest  the same of smaller, begun at infinity
 //
 //   with      x(i, j) = input[i * row_step + p] where p = first + j * tap_step + e * step is in [0, length),
-//                       0, or -infinity, where it lies beside the row
+//                       0, -infinity or infinity where it lies beside the row
 //             larger(a, b) = a where a > b or a is NaN, else b
+//             smaller(a, b) = a where a < b or a is NaN, else b
 //
 // float32, each sum rounded, taps in their order: j runs fastest. What lies beside a row changes no sum, as none is
-// ever a -0, and no maximum.
+// ever a -0, and no maximum or minimum.
 //
 //   row i     | c c c | c c c | c c c | ...    of pixels of some channels, or of one: the windows of pixels that follow
 //                 ^ tap_step ^                 one another are one run; tap_step is a multiple of the pixel
@@ -50,7 +53,9 @@ using FloatPoolFunction = void (*)(const FloatPoolRun& run) noexcept;
 struct FloatPoolKernels {
   FloatPoolFunction sums;
   FloatPoolFunction maxima;
+  FloatPoolFunction minima;
   float (*largest)(const FloatWindow& window) noexcept;
+  float (*smallest)(const FloatWindow& window) noexcept;
 };
 
 namespace scalar {

@@ -12,6 +12,15 @@ struct Sum {
 struct Maximum {
   static constexpr float kFirst = -__builtin_inff();
   static Floats of(Floats a, Floats b) noexcept { return select(is_nan(a), a, larger(a, b)); }
+  // Where neither is NaN.
+  static Floats of_numbers(Floats a, Floats b) noexcept { return larger(a, b); }
+  static float of_lanes(Floats x) noexcept { return largest(x); }
+};
+struct Minimum {
+  static constexpr float kFirst = __builtin_inff();
+  static Floats of(Floats a, Floats b) noexcept { return select(is_nan(a), a, smaller(a, b)); }
+  static Floats of_numbers(Floats a, Floats b) noexcept { return smaller(a, b); }
+  static float of_lanes(Floats x) noexcept { return -largest(negated(x)); }
 };
 
 constexpr auto kWidth = static_cast<std::ptrdiff_t>(kLanes);
@@ -123,14 +132,15 @@ inline float last_zero(const FloatWindow& window) noexcept {
   return 0.0f;
 }
 
-float largest_of_window(const FloatWindow& operands) noexcept {
+template <class Extreme>
+float extreme_of_window(const FloatWindow& operands) noexcept {
   constexpr std::size_t kVectors = 4;
   const FloatWindow window = operands;
   Floats best[kVectors];
-  for (Floats& lanes : best) lanes = spread(Maximum::kFirst);
+  for (Floats& lanes : best) lanes = spread(Extreme::kFirst);
   Mask found = is_nan(best[0]);
   const auto take = [&](Floats& lanes, Floats values) noexcept {
-    lanes = larger(lanes, values);
+    lanes = Extreme::of_numbers(lanes, values);
     found = either(found, is_nan(values));
   };
   const float* row = window.input;
@@ -140,12 +150,16 @@ float largest_of_window(const FloatWindow& operands) noexcept {
       for (std::size_t v = 0; v < kVectors; ++v) take(best[v], load(row + j + v * kLanes));
     }
     for (; j + kLanes <= window.count; j += kLanes) take(best[0], load(row + j));
-    if (j < window.count) take(best[1], load_first(row + j, window.count - j, Maximum::kFirst));
+    if (j < window.count) take(best[1], load_first(row + j, window.count - j, Extreme::kFirst));
   }
   if (any(found)) return first_nan(window);
-  const float result = largest(larger(larger(best[0], best[1]), larger(best[2], best[3])));
+  const Floats first = Extreme::of_numbers(best[0], best[1]), second = Extreme::of_numbers(best[2], best[3]);
+  const float result = Extreme::of_lanes(Extreme::of_numbers(first, second));
   return result == 0.0f ? last_zero(window) : result;
 }
 
-constexpr FloatPoolKernels kWindows = {
-    .sums = write_windows<Sum>, .maxima = write_windows<Maximum>, .largest = largest_of_window};
+constexpr FloatPoolKernels kWindows = {.sums = write_windows<Sum>,
+                                       .maxima = write_windows<Maximum>,
+                                       .minima = write_windows<Minimum>,
+                                       .largest = extreme_of_window<Maximum>,
+                                       .smallest = extreme_of_window<Minimum>};

@@ -8,13 +8,30 @@
 
 namespace dmlcpu {
 
-FloatBands::FloatBands(const PoolingGeometry& geometry, bool maximum, const ExecutionTarget& target)
+FloatPoolFunction windows_kernel(FloatPool function, const ExecutionTarget& target) {
+  const FloatPoolKernels& kernels = *target.kernels().float_pool;
+  if (function == FloatPool::averages) return kernels.sums;
+  return function == FloatPool::maxima ? kernels.maxima : kernels.minima;
+}
+
+FloatBinary binary_function(FloatPool function) {
+  if (function == FloatPool::averages) return FloatBinary::add;
+  return function == FloatPool::maxima ? FloatBinary::maximum : FloatBinary::minimum;
+}
+
+float neutral_float(FloatPool function) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (function == FloatPool::averages) return 0.0F;
+  return function == FloatPool::maxima ? -kInfinity : kInfinity;
+}
+
+FloatBands::FloatBands(const PoolingGeometry& geometry, FloatPool function, const ExecutionTarget& target)
     : geometry_(geometry),
-      maximum_(maximum),
-      rows_first_(maximum && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
+      function_(function),
+      rows_first_(function != FloatPool::averages && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
                   std::max(geometry.axes[1].window, geometry.axes[2].window) > 2),
       whole_columns_(geometry.axes[2].whole_windows()),
-      pool_(maximum ? target.kernels().float_pool->maxima : target.kernels().float_pool->sums),
+      pool_(windows_kernel(function, target)),
       divide_(target.kernels().float_functions->binary[static_cast<std::size_t>(FloatBinary::divide)]) {}
 
 // Of a row with the padding that its windows reach: a multiple of the stride, so that the windows of all rows are one
@@ -50,7 +67,7 @@ void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int
   const float* band = is_band ? plane + first * width() : copy;
   if (!is_band) fill(plane, first, present, copy);
   rows_first_ ? pool_rows_first(band, rows, results) : pool(band, rows, results);
-  if (!maximum_) divide(results, y, rows);
+  if (function_ == FloatPool::averages) divide(results, y, rows);
   for (std::int64_t i = 0; i < rows; ++i) {
     std::copy_n(results + i * width(), horizontal.output, output + (y + i) * vertical.output_step);
   }
@@ -103,7 +120,7 @@ void FloatBands::fill(const float* plane, std::int64_t first, std::int64_t rows,
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t before = std::min(horizontal.padding, width());
   const std::int64_t present = std::clamp<std::int64_t>(width() - before, 0, horizontal.input);
-  const float outside = maximum_ ? -std::numeric_limits<float>::infinity() : 0.0F;
+  const float outside = neutral_float(function_);
   for (std::int64_t row = first; row < first + rows; ++row, band += width()) {
     const bool is_inside = row >= 0 && row < vertical.input;
     float* end = std::fill_n(band, is_inside ? before : width(), outside);

@@ -1,6 +1,6 @@
 // Some rows of a plane of floats with their padding, one behind the other: a band. The windows of several output rows
 // are one run of it, of which the elements behind a row's last window are none. Bands are copies, of a few KiB: short
-// rows by themselves are mostly edges, where padding is masked. Maxima are those of rows first, and of these maxima
+// rows by themselves are mostly edges, where padding is masked. Extremes are those of rows first, and of these
 // then: so what windows share is compared once, and in an order that gives the same.
 #pragma once
 
@@ -11,10 +11,19 @@
 
 namespace dmlcpu {
 
+enum class FloatPool : std::uint8_t { averages, maxima, minima };
+
+// The kernel of sums, maxima or minima.
+FloatPoolFunction windows_kernel(FloatPool function, const ExecutionTarget& target);
+// That of two elements.
+FloatBinary binary_function(FloatPool function);
+// What changes none of them.
+float neutral_float(FloatPool function);
+
 class FloatBands {
  public:
   // Geometry outlives the bands.
-  FloatBands(const PoolingGeometry& geometry, bool maximum, const ExecutionTarget& target);
+  FloatBands(const PoolingGeometry& geometry, FloatPool function, const ExecutionTarget& target);
 
   // Output rows that are pooled together; 1 where they are better pooled by themselves.
   std::int64_t rows() const;
@@ -32,7 +41,8 @@ class FloatBands {
   void divide(float* sums, std::int64_t y, std::int64_t rows) const noexcept;
 
   const PoolingGeometry& geometry_;
-  bool maximum_, rows_first_;
+  FloatPool function_;
+  bool rows_first_;
   IndexRange whole_columns_;
   FloatPoolFunction pool_;
   FloatBinaryFunction divide_;

@@ -1,17 +1,16 @@
-// FLOAT_POOLING: tensors input, output, FLOAT32, {N, C, H, W}; attributes function (0: average, 1: maximum),
-// include_padding and those of a window. Of graphs alone.
+// FLOAT_POOLING: tensors input, output, FLOAT32, {N, C, H, W}; attributes function (0: average, 1: maximum,
+// 2: minimum), include_padding and those of a window. Of graphs alone.
 //
 // The average is the sum of the taps inside the image divided by their number, or with include_padding by that of all
 // taps. Sums of up to 2^10 taps are added one by one, row by row; larger windows are halved, rows first, the first half
 // being the smaller one, and the sums of their halves added. So each tap goes through fewer than 2^10 + 54 additions,
 // as a window has at most 2^64 taps, and sums of any number of them are within 2^-13.9 of the sum of absolute values. A
-// window wholly in the padding gives 0 / 0 without include_padding; of maxima it is refused.
+// window wholly in the padding gives 0 / 0 without include_padding; of extremes it is refused.
 //
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
 // elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h).
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include "operators/attributes.h"
@@ -50,23 +49,23 @@ class FloatPooling final : public CompiledOperator {
   FloatPooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(with_joined_planes(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput)))),
-        maximum_(index_attribute(desc(), "function", 2) == 1),
-        halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
+        function_(static_cast<FloatPool>(index_attribute(desc(), "function", 3))),
+        halves_(averages() && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         folds_(folds_rows()),
-        bands_(geometry_, maximum_, target()),
+        bands_(geometry_, function_, target()),
         block_(folds_ ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
         whole_columns_(geometry_.axes[2].whole_windows()),
         band_rows_(pools_bands() ? bands_.rows() : 1) {
     if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
-    if (maximum_ && has_empty_window()) {
+    if (!averages() && has_empty_window()) {
       throw std::invalid_argument(desc().type + ": a window is wholly in the padding");
     }
   }
 
   std::string describe() const override {
-    return std::string("algorithm: ") + (maximum_ ? "maxima" : "averages") + " of runs of " +
-           counted(block_.columns, "column") + " of " + counted(block_.channels, "channel") +
+    return std::string("algorithm: ") + words() + " of runs of " + counted(block_.columns, "column") + " of " +
+           counted(block_.channels, "channel") +
            (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
            "\nkernel: " + kernel_words(target(), folds_ || runs_ ? "float_pool" : "float_functions") +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
@@ -83,14 +82,16 @@ class FloatPooling final : public CompiledOperator {
         rows = std::min({band_rows_, end - row, geometry_.axes[1].output - row % geometry_.axes[1].output});
         if (folds_) {
           fold_plane(input, output, row);
-        } else {
-          band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
+          continue;
         }
+        band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
       }
     });
   }
 
  private:
+  bool averages() const { return function_ == FloatPool::averages; }
+  const char* words() const { return averages() ? "averages" : function_ == FloatPool::maxima ? "maxima" : "minima"; }
   bool has_empty_window() const {
     return std::ranges::any_of(geometry_.axes, [](const PoolingAxis& axis) {
       for (std::int64_t i = 0; i < axis.output; ++i) {
@@ -127,11 +128,11 @@ class FloatPooling final : public CompiledOperator {
     return vertical.dilation * vertical.input_step == horizontal.input && horizontal.padding == 0 &&
            horizontal.window == horizontal.input;
   }
-  // Whether the maximum of a plane, or of most of it, is that of runs which are long enough to be taken in lanes.
+  // Whether the extreme of a plane, or of most of it, is that of runs which are long enough to be taken in lanes.
   bool folds_rows() const {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
     constexpr std::int64_t kLongRun = 32;
-    if (!maximum_ || vertical.output != 1 || horizontal.output != 1) return false;
+    if (averages() || vertical.output != 1 || horizontal.output != 1) return false;
     if (horizontal.input_step != 1 || horizontal.dilation != 1 || geometry_.input_channel_step == 1) return false;
     const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
     return (columns.end - columns.begin) * (joins_rows() ? rows.end - rows.begin : 1) >= kLongRun;
@@ -195,7 +196,7 @@ class FloatPooling final : public CompiledOperator {
                output + image * geometry_.output_image_step + channel * geometry_.output_channel_step, y, rows);
   }
 
-  // The maximum of all taps of the only window.
+  // The extreme of all taps of the only window.
   void fold_plane(const float* input, float* output, std::int64_t plane) const noexcept {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
     const std::int64_t image = plane / geometry_.channels, channel = plane % geometry_.channels;
@@ -203,8 +204,9 @@ class FloatPooling final : public CompiledOperator {
     const bool joins = joins_rows();
     const std::size_t count = as_size(columns.count());
     input += image * geometry_.input_image_step + channel * geometry_.input_channel_step;
+    const FloatPoolKernels& kernels = *target().kernels().float_pool;
     output[image * geometry_.output_image_step + channel * geometry_.output_channel_step] =
-        target().kernels().float_pool->largest(
+        (function_ == FloatPool::maxima ? kernels.largest : kernels.smallest)(
             {.input =
                  input + vertical.position(0, rows.begin) * vertical.input_step + horizontal.position(0, columns.begin),
              .rows = joins ? 1 : as_size(rows.count()),
@@ -243,7 +245,7 @@ class FloatPooling final : public CompiledOperator {
     auto* results = target_rows.contiguous() ? output : reinterpret_cast<float*>(buffer.bytes);
     halves_ ? add_halves(windows, {{0, vertical.window}, {0, horizontal.window}}, results)
             : pool_taps(windows, windows.inside, results);
-    if (!maximum_) divide(results, windows);
+    if (averages()) divide(results, windows);
     if (!target_rows.contiguous()) {
       scatter(buffer, DataType::float32, output, target_rows, *target().kernels().pack);
     }
@@ -280,7 +282,7 @@ class FloatPooling final : public CompiledOperator {
     return {begin, std::max(begin, std::min(a.end, b.end))};
   }
 
-  // Sums, or maxima, of taps that are inside of the image, of each row in some window.
+  // Sums, or extremes, of taps that are inside of the image, of each row in some window.
   void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis& vertical = geometry_.axes[1];
     const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
@@ -290,8 +292,7 @@ class FloatPooling final : public CompiledOperator {
   // Input is column 0 of the first row.
   void pool_run(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    const FloatPoolKernels& kernels = *target().kernels().float_pool;
-    (maximum_ ? kernels.maxima : kernels.sums)(
+    windows_kernel(function_, target())(
         {.input = input,
          .rows = as_size(taps.rows.count()),
          .row_step = vertical.dilation * vertical.input_step,
@@ -307,8 +308,8 @@ class FloatPooling final : public CompiledOperator {
   // Each tap of all columns is gathered.
   void pool_staged(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    const FloatBinaryFunction combine = function(maximum_ ? FloatBinary::maximum : FloatBinary::add);
-    std::fill_n(results, windows.count(), maximum_ ? -std::numeric_limits<float>::infinity() : 0.0F);
+    const FloatBinaryFunction combine = function(binary_function(function_));
+    std::fill_n(results, windows.count(), neutral_float(function_));
     ChunkBuffer staged;
     for (std::int64_t i = 0; i < taps.rows.count(); ++i) {
       for (std::int64_t j = taps.columns.begin; j < taps.columns.end; ++j) {
@@ -371,7 +372,8 @@ class FloatPooling final : public CompiledOperator {
   static constexpr std::int64_t kElementsPerTask = StridedRuns::kElementsPerTask;
 
   PoolingGeometry geometry_;
-  bool maximum_, halves_, folds_;
+  FloatPool function_;
+  bool halves_, folds_;
   FloatBands bands_;
   Block block_;
   bool runs_;

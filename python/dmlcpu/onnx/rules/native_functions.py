@@ -79,3 +79,4 @@ class Pooling(IntEnum):
 
     AVERAGES = 0
     MAXIMA = 1
+    MINIMA = 2

@@ -14,10 +14,10 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import Multiple
-from dmlcpu.onnx.rules.element_wise import on_each_float, on_floats
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.float_pooling import float_pooling
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Pooling
+from dmlcpu.onnx.rules.native_functions import FloatBinary, Pooling
 from dmlcpu.onnx.rules.operands import computed, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
@@ -219,15 +219,14 @@ def maximum(lowering: Lowering, value: Value, window: Window) -> Value:
 
 
 def minimum(lowering: Lowering, value: Value, window: Window) -> Value:
-    """Return the minimum of each window of an image: the maximum, where all order is reversed."""
+    """Return the minimum of each window of an image: of codes the maximum, where all order is reversed."""
 
     def move(tensor: Tensor) -> Tensor:
-        def reversed_order(tensor: Tensor) -> Tensor:
-            if tensor.dtype in CODE_TYPES:
-                return lowering.code_table(tensor, _REVERSED.view(tensor.dtype))
-            if tensor.dtype != np.float32:
-                raise NotNative(f"minima of elements of type {tensor.dtype}")
-            return on_each_float(lowering, FloatUnary.NEGATE, tensor)
+        if tensor.dtype not in CODE_TYPES:
+            return float_pooling(lowering, tensor, window, Pooling.MINIMA)
+
+        def reversed_order(codes: Tensor) -> Tensor:
+            return lowering.code_table(codes, _REVERSED.view(codes.dtype))
 
         return reversed_order(_pooled_maximum(lowering, reversed_order(tensor), window))
 

@@ -1,4 +1,4 @@
-"""Maxima of FLOAT_POOLING where the order of what is compared tells: of equal zeros, and of NaN."""
+"""Maxima and minima of FLOAT_POOLING where the order of what is compared tells: of equal zeros, and of NaN."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from strided_tensor import StridedTensor, blank_tensor, element_span
 
 Devices = Mapping[str, dmlcpu.Device]
 
-MAXIMA = {"function": (1,), "include_padding": (0,), "dilations": (1, 1)}
+ATTRIBUTES = {"include_padding": (0,), "dilations": (1, 1)}
+
+MAXIMA, MINIMA = 1, 2
 
 FILLS = ("numbers", "zeros", "infinities", "not numbers")
 
 
-def filled(random_numbers: np.random.Generator, count: int, fill: str) -> NDArray[np.float32]:
-    """Return floats whose maxima are of one kind: zeros of both signs, say."""
+def filled(random_numbers: np.random.Generator, count: int, fill: str, function: int) -> NDArray[np.float32]:
+    """Return floats whose extremes are of one kind: zeros of both signs, say."""
+    if function == MINIMA:
+        return -filled(random_numbers, count, fill, MAXIMA)
     values = random_numbers.normal(size=count).astype(np.float32)
     if fill == "zeros":
         return np.where(random_numbers.random(count) < 0.02, np.float32(0) * values, -np.abs(values))
@@ -38,7 +42,8 @@ def filled(random_numbers: np.random.Generator, count: int, fill: str) -> NDArra
     ids=str,
 )
 @pytest.mark.parametrize("fill", FILLS)
-def test_maxima_in_bands(
+@pytest.mark.parametrize("function", [MAXIMA, MINIMA], ids=["maxima", "minima"])
+def test_extremes_in_bands(
     devices: Devices,
     random_numbers: np.random.Generator,
     spatial: tuple[int, int],
@@ -46,17 +51,19 @@ def test_maxima_in_bands(
     stride: int,
     padding: int,
     fill: str,
+    function: int,
 ) -> None:
     """The last of equal zeros is that of the last row, not of the last column."""
     attributes = {
-        **MAXIMA,
+        **ATTRIBUTES,
+        "function": (function,),
         "strides": (stride, stride),
         "window_size": window,
         "start_padding": (padding, padding),
         "end_padding": (padding, padding),
     }
     sizes = (2, 3, *spatial)
-    values = filled(random_numbers, 6 * spatial[0] * spatial[1], fill)
+    values = filled(random_numbers, 6 * spatial[0] * spatial[1], fill, function)
     if fill == "zeros":  # several in each window
         values[::3] = np.copysign(np.float32(0), random_numbers.normal(size=values[::3].size))
     pooled = ((size + 2 * padding - w) // stride + 1 for size, w in zip(spatial, window, strict=True))
@@ -78,22 +85,26 @@ def test_maxima_in_bands(
         ((3, 131), 2),
         ((7, 7), 0),
         ((4, 33), 1),
+        ((2, 9), 0),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("fill", FILLS)
-def test_maxima_of_whole_planes(
+@pytest.mark.parametrize("function", [MAXIMA, MINIMA], ids=["maxima", "minima"])
+def test_extremes_of_whole_planes(
     devices: Devices,
     random_numbers: np.random.Generator,
     spatial: tuple[int, int],
     padding: int,
     gap: int,
     fill: str,
+    function: int,
 ) -> None:
     """Of equal zeros the last one counts; a NaN, wherever it is, above all."""
     attributes = {
-        **MAXIMA,
+        **ATTRIBUTES,
+        "function": (function,),
         "strides": (1, 1),
         "window_size": tuple(length + 2 * padding for length in spatial),
         "start_padding": (padding, padding),
@@ -101,7 +112,7 @@ def test_maxima_of_whole_planes(
     }
     sizes = (2, 9, *spatial)
     strides = strides_of(sizes, "channels first", gap)
-    values = filled(random_numbers, element_span(sizes, strides), fill)
+    values = filled(random_numbers, element_span(sizes, strides), fill, function)
     tensors = {
         "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
         "output_tensor": blank_tensor("FLOAT32", (2, 9, 1, 1), None),
