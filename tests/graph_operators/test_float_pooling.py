@@ -259,6 +259,37 @@ def test_planes(
 
 
 @pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("spatial", [(1, 7), (1, 12), (2, 9), (8, 8), (1, 64), (5, 13)], ids=str)
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("channels", [3, 4, 15, 131])
+def test_planes_of_few_elements(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    spatial: tuple[int, int],
+    gap: int,
+    channels: int,
+) -> None:
+    """Windows that are planes, of which many are transposed together."""
+    attributes = {
+        **ATTRIBUTES,
+        "function": (function,),
+        "window_size": spatial,
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    sizes = (2, channels, *spatial)
+    strides = strides_of(sizes, "channels first", gap)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", (2, channels, 1, 1), None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize("function", [0, 1, 2])
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("spatial", [(12, 12), (6, 60), (18, 132), (6, 3)], ids=str)

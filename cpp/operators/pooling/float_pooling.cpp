@@ -9,7 +9,8 @@
 //
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
-// elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h).
+// elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h), whole planes each by
+// itself or, if they are small, transposed (plane_windows.h).
 #include <algorithm>
 #include <stdexcept>
 
@@ -17,10 +18,12 @@
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/float_bands.h"
+#include "operators/pooling/plane_windows.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/strides/transposed_elements.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -51,7 +54,8 @@ class FloatPooling final : public CompiledOperator {
         geometry_(with_joined_planes(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput)))),
         function_(static_cast<FloatPool>(index_attribute(desc(), "function", 3))),
         halves_(averages() && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
-        folds_(folds_rows()),
+        folds_(!averages() && are_long_rows(geometry_)),
+        transposes_(!folds_ && are_short_planes(geometry_)),
         bands_(geometry_, function_, target()),
         block_(folds_ ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
@@ -67,7 +71,7 @@ class FloatPooling final : public CompiledOperator {
     return std::string("algorithm: ") + words() + " of runs of " + counted(block_.columns, "column") + " of " +
            counted(block_.channels, "channel") +
            (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
-           "\nkernel: " + kernel_words(target(), folds_ || runs_ ? "float_pool" : "float_functions") +
+           "\nkernel: " + kernel_words(target(), folds_ || transposes_ || runs_ ? "float_pool" : "float_functions") +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
   }
 
@@ -90,6 +94,7 @@ class FloatPooling final : public CompiledOperator {
   }
 
  private:
+  std::int64_t plane_taps() const { return geometry_.axes[1].window * geometry_.axes[2].window; }
   bool averages() const { return function_ == FloatPool::averages; }
   const char* words() const { return averages() ? "averages" : function_ == FloatPool::maxima ? "maxima" : "minima"; }
   bool has_empty_window() const {
@@ -122,22 +127,6 @@ class FloatPooling final : public CompiledOperator {
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
 
-  // Elements of a row of a window, or of all of its rows where these are one run in memory.
-  bool joins_rows() const {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    return vertical.dilation * vertical.input_step == horizontal.input && horizontal.padding == 0 &&
-           horizontal.window == horizontal.input;
-  }
-  // Whether the extreme of a plane, or of most of it, is that of runs which are long enough to be taken in lanes.
-  bool folds_rows() const {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    constexpr std::int64_t kLongRun = 32;
-    if (averages() || vertical.output != 1 || horizontal.output != 1) return false;
-    if (horizontal.input_step != 1 || horizontal.dilation != 1 || geometry_.input_channel_step == 1) return false;
-    const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
-    return (columns.end - columns.begin) * (joins_rows() ? rows.end - rows.begin : 1) >= kLongRun;
-  }
-
   // Columns and channels that make one run.
   struct Block {
     std::int64_t columns, channels;
@@ -158,8 +147,9 @@ class FloatPooling final : public CompiledOperator {
   // As many as a chunk holds, and better a run: columns of one channel where channels lie apart, else whole pixels, one
   // by one where they have gaps and are not too small to be a run each.
   Block largest_block() const {
-    constexpr std::int64_t kRun = 8, kStagedRun = 128, kPixel = 8;
+    constexpr std::int64_t kRun = 8, kStagedRun = 128, kPixel = 8, kLanes = 16;
     const std::int64_t most = halves_ ? kMostHalved : static_cast<std::int64_t>(kChunk);
+    if (transposes_) return {1, std::min(geometry_.channels, most / plane_taps() / kLanes * kLanes)};
     const std::int64_t columns = geometry_.axes[2].output, channels = geometry_.channels;
     const Block of_channel = {std::min(columns, most), 1}, pixel = {1, std::min(channels, most)};
     if (geometry_.input_channel_step != 1 && columns >= std::min(channels, is_run(of_channel) ? kRun : kStagedRun)) {
@@ -201,7 +191,7 @@ class FloatPooling final : public CompiledOperator {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
     const std::int64_t image = plane / geometry_.channels, channel = plane % geometry_.channels;
     const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
-    const bool joins = joins_rows();
+    const bool joins = joins_rows(geometry_);
     const std::size_t count = as_size(columns.count());
     input += image * geometry_.input_image_step + channel * geometry_.input_channel_step;
     const FloatPoolKernels& kernels = *target().kernels().float_pool;
@@ -286,6 +276,7 @@ class FloatPooling final : public CompiledOperator {
   void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis& vertical = geometry_.axes[1];
     const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
+    if (transposes_) return pool_transposed(input, windows, results);
     runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
   }
 
@@ -303,6 +294,24 @@ class FloatPooling final : public CompiledOperator {
          .step = block_.columns == 1 ? 1 : horizontal.stride,
          .count = windows.count(),
          .output = results});
+  }
+
+  // Of each tap the elements of all planes become a row.
+  void pool_transposed(const float* input, const Windows& windows, float* results) const noexcept {
+    const auto channels = static_cast<std::int64_t>(windows.channels);
+    ChunkBuffer buffer;
+    transpose_elements(*target().kernels().pack, sizeof(float), input, geometry_.input_channel_step, channels,
+                       plane_taps(), buffer.bytes, channels);
+    windows_kernel(function_, target())({.input = reinterpret_cast<const float*>(buffer.bytes),
+                                         .rows = as_size(plane_taps()),
+                                         .row_step = channels,
+                                         .length = channels,
+                                         .first = 0,
+                                         .taps = 1,
+                                         .tap_step = 1,
+                                         .step = 1,
+                                         .count = windows.channels,
+                                         .output = results});
   }
 
   // Each tap of all columns is gathered.
@@ -373,7 +382,7 @@ class FloatPooling final : public CompiledOperator {
 
   PoolingGeometry geometry_;
   FloatPool function_;
-  bool halves_, folds_;
+  bool halves_, folds_, transposes_;
   FloatBands bands_;
   Block block_;
   bool runs_;
