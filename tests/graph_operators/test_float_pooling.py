@@ -289,19 +289,26 @@ def test_planes_of_few_elements(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
+def planes_apart(sizes: tuple[int, ...], gap: int) -> tuple[int, ...]:
+    """The strides of planes with a gap behind each, and one of the columns in a row of {N, C, H, W}."""
+    _, channels, rows, columns = sizes
+    plane = rows * columns + gap
+    return (channels * plane, plane, columns, 1)
+
+
 @pytest.mark.parametrize("function", [0, 1, 2])
-@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("gaps", [(0, 0), (3, 0), (0, 5)], ids=str)
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("spatial", [(12, 12), (6, 60), (18, 132), (6, 3)], ids=str)
 def test_planes_that_no_window_reaches_beyond(
     devices: Devices,
     random_numbers: np.random.Generator,
     function: int,
-    gap: int,
+    gaps: tuple[int, int],
     stride: int,
     spatial: tuple[int, int],
 ) -> None:
-    """One behind the other, or apart; windows are as long as the stride."""
+    """One behind the other, or apart in the input or in the output; windows are as long as the stride."""
     attributes = {
         **ATTRIBUTES,
         "function": (function,),
@@ -311,13 +318,46 @@ def test_planes_that_no_window_reaches_beyond(
         "end_padding": (0, 0),
     }
     sizes = (2, 70, *spatial)
-    strides, pooled = strides_of(sizes, "channels first", gap), output_sizes(sizes, attributes)
+    pooled = output_sizes(sizes, attributes)
+    strides = planes_apart(sizes, gaps[0])
     values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
     tensors = {
         "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
-        "output_tensor": blank_tensor("FLOAT32", pooled, None),
+        "output_tensor": blank_tensor("FLOAT32", pooled, planes_apart(pooled, gaps[1])),
     }
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize(
+    ("spatial", "window", "gaps", "are_one"),
+    [
+        ((14, 14), (2, 2), (0, 0), True),
+        ((14, 14), (2, 2), (3, 0), False),
+        ((14, 14), (2, 2), (0, 3), False),
+        ((15, 14), (2, 2), (0, 0), False),  # the last row is in no window
+        ((8, 8), (1, 2), (0, 0), False),  # no bands of different strides
+        ((8, 4), (4, 2), (0, 0), False),
+    ],
+)
+def test_tells_of_planes_as_one(
+    devices: Devices, spatial: tuple[int, int], window: tuple[int, int], gaps: tuple[int, int], are_one: bool
+) -> None:
+    attributes = {
+        **ATTRIBUTES,
+        "strides": window,
+        "window_size": window,
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    sizes = (2, 70, *spatial)
+    pooled = output_sizes(sizes, attributes)
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", sizes, planes_apart(sizes, gaps[0])),
+        "output_tensor": blank_tensor("FLOAT32", pooled, planes_apart(pooled, gaps[1])),
+    }
+    for device in devices.values():
+        told = bind_native(device, "FLOAT_POOLING", tensors, attributes).describe()
+        assert ("of all planes as one" in told) == (are_one and device.isa != "scalar"), told
 
 
 @pytest.mark.parametrize(

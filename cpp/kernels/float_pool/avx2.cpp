@@ -25,6 +25,9 @@ inline Floats even_lanes(Floats first, Floats second) noexcept {
   return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs_f64x4, _MM_SHUFFLE(3, 1, 2, 0)));
 }
 
+using Found = Mask;
+inline Found noted(Found found, Mask mask) noexcept { return either(found, mask); }
+
 // after the lanes
 #include "kernels/float_pool/windows.inl.h"
 

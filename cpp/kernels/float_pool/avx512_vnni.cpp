@@ -25,6 +25,9 @@ inline Floats even_lanes(Floats first, Floats second) noexcept {
   return _mm512_permutex2var_ps(first, even_i32x16, second);
 }
 
+using Found = Mask;
+inline Found noted(Found found, Mask mask) noexcept { return either(found, mask); }
+
 // after the lanes
 #include "kernels/float_pool/windows.inl.h"
 

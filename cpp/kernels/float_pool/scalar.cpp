@@ -14,6 +14,10 @@ inline Floats load_between(const float* values, std::ptrdiff_t, std::ptrdiff_t, 
 
 inline Floats even_lanes(Floats first, Floats) noexcept { return first; }
 
+// As wide as a float, so that compilers make vectors of both.
+using Found = std::uint32_t;
+inline Found noted(Found found, Found mask) noexcept { return found | mask; }
+
 // after the lanes
 #include "kernels/float_pool/windows.inl.h"
 

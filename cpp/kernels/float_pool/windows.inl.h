@@ -4,6 +4,7 @@
 //
 //   load_between(values, begin, end, fill)    lanes [begin, end) of a vector that exists in part, the others filled
 //   even_lanes(first, second)                 lanes 0, 2, 4, ... of two vectors, one after the other
+//   Found, noted(found, mask)                 in which lanes there was something, and with those of a mask
 
 struct Sum {
   static constexpr float kFirst = 0.0f;
@@ -134,27 +135,33 @@ inline float last_zero(const FloatWindow& window) noexcept {
 
 template <class Extreme>
 float extreme_of_window(const FloatWindow& operands) noexcept {
-  constexpr std::size_t kVectors = 4;
+  constexpr std::size_t kVectors = kLanes == 1 ? 32 : 4;  // compilers make vectors of single lanes
   const FloatWindow window = operands;
   Floats best[kVectors];
-  for (Floats& lanes : best) lanes = spread(Extreme::kFirst);
-  Mask found = is_nan(best[0]);
-  const auto take = [&](Floats& lanes, Floats values) noexcept {
-    lanes = Extreme::of_numbers(lanes, values);
-    found = either(found, is_nan(values));
+  Found found[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    best[v] = spread(Extreme::kFirst);
+    found[v] = Found(is_nan(best[v]));
+  }
+  const auto take = [&](std::size_t v, Floats values) noexcept {
+    best[v] = Extreme::of_numbers(best[v], values);
+    found[v] = noted(found[v], is_nan(values));
   };
   const float* row = window.input;
   for (std::size_t i = 0; i < window.rows; ++i, row += window.row_step) {
     std::size_t j = 0;
     for (; j + kVectors * kLanes <= window.count; j += kVectors * kLanes) {
-      for (std::size_t v = 0; v < kVectors; ++v) take(best[v], load(row + j + v * kLanes));
+      for (std::size_t v = 0; v < kVectors; ++v) take(v, load(row + j + v * kLanes));
     }
-    for (; j + kLanes <= window.count; j += kLanes) take(best[0], load(row + j));
-    if (j < window.count) take(best[1], load_first(row + j, window.count - j, Extreme::kFirst));
+    for (; j + kLanes <= window.count; j += kLanes) take(0, load(row + j));
+    if (j < window.count) take(1, load_first(row + j, window.count - j, Extreme::kFirst));
   }
-  if (any(found)) return first_nan(window);
-  const Floats first = Extreme::of_numbers(best[0], best[1]), second = Extreme::of_numbers(best[2], best[3]);
-  const float result = Extreme::of_lanes(Extreme::of_numbers(first, second));
+  for (std::size_t v = 1; v < kVectors; ++v) {
+    best[0] = Extreme::of_numbers(best[0], best[v]);
+    found[0] = noted(found[0], found[v]);
+  }
+  if (any(found[0])) return first_nan(window);
+  const float result = Extreme::of_lanes(best[0]);
   return result == 0.0f ? last_zero(window) : result;
 }
 

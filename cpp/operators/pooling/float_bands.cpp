@@ -25,22 +25,25 @@ float neutral_float(FloatPool function) {
   return function == FloatPool::maxima ? -kInfinity : kInfinity;
 }
 
+namespace {
+
+// A multiple of the stride, so that the windows of all rows are one run.
+std::int64_t width_of_row(const PoolingAxis& axis) {
+  return divide_up((axis.output - 1) * axis.stride + axis.reach(), axis.stride) * axis.stride;
+}
+
+}  // namespace
+
 FloatBands::FloatBands(const PoolingGeometry& geometry, FloatPool function, const ExecutionTarget& target)
     : geometry_(geometry),
       function_(function),
+      width_(width_of_row(geometry.axes[2])),
+      // Of 2x2 windows, of single rows and of single columns there are as many comparisons by either order.
       rows_first_(function != FloatPool::averages && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
                   std::max(geometry.axes[1].window, geometry.axes[2].window) > 2),
       whole_columns_(geometry.axes[2].whole_windows()),
       pool_(windows_kernel(function, target)),
       divide_(target.kernels().float_functions->binary[static_cast<std::size_t>(FloatBinary::divide)]) {}
-
-// Of a row with the padding that its windows reach: a multiple of the stride, so that the windows of all rows are one
-// run.
-std::int64_t FloatBands::width() const {
-  const PoolingAxis& axis = geometry_.axes[2];
-  const std::int64_t reach = (axis.output - 1) * axis.stride + (axis.window - 1) * axis.dilation + 1;
-  return divide_up(reach, axis.stride) * axis.stride;
-}
 
 std::int64_t FloatBands::rows() const {
   constexpr std::int64_t kLong = 128, kLongSkipping = 64;  // of longer rows few elements are in vectors of edges
@@ -48,28 +51,28 @@ std::int64_t FloatBands::rows() const {
   const std::int64_t stride = horizontal.stride;
   if (stride > 2 || vertical.stride != stride || horizontal.input_step != 1 || horizontal.output_step != 1) return 1;
   if (horizontal.output == 1 || horizontal.output > (stride == 2 ? kLongSkipping : kLong)) return 1;
-  if (width() > kElements || width() > 2 * stride * horizontal.output) return 1;
-  const std::int64_t reach = (vertical.window - 1) * vertical.dilation + 1, present = kElements / width();
+  if (width_ > kElements || width_ > 2 * stride * horizontal.output) return 1;
+  const std::int64_t reach = vertical.reach(), present = kElements / width_;
   if (present < reach) return 1;
-  const std::int64_t rows = std::min({(present - reach) / stride + 1, kResults / width(), vertical.output});
+  const std::int64_t rows = std::min({(present - reach) / stride + 1, kResults / width_, vertical.output});
   // Of low bands most is copied several times.
   return 2 * rows * stride < reach && rows < vertical.output ? 1 : std::max<std::int64_t>(rows, 1);
 }
 
 void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int64_t rows) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-  const std::int64_t reach = (vertical.window - 1) * vertical.dilation + 1;
+  const std::int64_t reach = vertical.reach();
   const std::int64_t first = vertical.position(y, 0), present = (rows - 1) * vertical.stride + reach;
   alignas(64) float copy[kElements];
   alignas(64) float results[kResults];
-  const bool is_band = width() == vertical.input_step && width() <= horizontal.input && horizontal.padding == 0 &&
+  const bool is_band = width_ == vertical.input_step && width_ <= horizontal.input && horizontal.padding == 0 &&
                        first >= 0 && first + present <= vertical.input;
-  const float* band = is_band ? plane + first * width() : copy;
+  const float* band = is_band ? plane + first * width_ : copy;
   if (!is_band) fill(plane, first, present, copy);
   rows_first_ ? pool_rows_first(band, rows, results) : pool(band, rows, results);
   if (function_ == FloatPool::averages) divide(results, y, rows);
   for (std::int64_t i = 0; i < rows; ++i) {
-    std::copy_n(results + i * width(), horizontal.output, output + (y + i) * vertical.output_step);
+    std::copy_n(results + i * width_, horizontal.output, output + (y + i) * vertical.output_step);
   }
 }
 
@@ -77,25 +80,25 @@ void FloatBands::pool(const float* band, std::int64_t rows, float* results) cons
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   pool_({.input = band,
          .rows = as_size(vertical.window),
-         .row_step = vertical.dilation * width(),
-         .length = ((rows - 1) * vertical.stride + 1) * width(),
+         .row_step = vertical.dilation * width_,
+         .length = ((rows - 1) * vertical.stride + 1) * width_,
          .first = 0,
          .taps = as_size(horizontal.window),
          .tap_step = horizontal.dilation,
          .step = horizontal.stride,
-         .count = as_size((rows - 1) * width() + horizontal.output),
+         .count = as_size((rows - 1) * width_ + horizontal.output),
          .output = results});
 }
 
 void FloatBands::pool_rows_first(const float* band, std::int64_t rows, float* results) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-  const std::int64_t present = (rows - 1) * vertical.stride + (vertical.window - 1) * vertical.dilation + 1;
-  const std::int64_t row = width() / horizontal.stride;
+  const std::int64_t present = (rows - 1) * vertical.stride + vertical.reach();
+  const std::int64_t row = width_ / horizontal.stride;
   alignas(64) float of_rows[kElements];
   pool_({.input = band,
          .rows = 1,
          .row_step = 0,
-         .length = present * width(),
+         .length = present * width_,
          .first = 0,
          .taps = as_size(horizontal.window),
          .tap_step = horizontal.dilation,
@@ -118,14 +121,14 @@ void FloatBands::pool_rows_first(const float* band, std::int64_t rows, float* re
 // Rows of a plane from one on, which may be beside it, as columns may: these are what changes no result.
 void FloatBands::fill(const float* plane, std::int64_t first, std::int64_t rows, float* band) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-  const std::int64_t before = std::min(horizontal.padding, width());
-  const std::int64_t present = std::clamp<std::int64_t>(width() - before, 0, horizontal.input);
+  const std::int64_t before = std::min(horizontal.padding, width_);
+  const std::int64_t present = std::clamp<std::int64_t>(width_ - before, 0, horizontal.input);
   const float outside = neutral_float(function_);
-  for (std::int64_t row = first; row < first + rows; ++row, band += width()) {
+  for (std::int64_t row = first; row < first + rows; ++row, band += width_) {
     const bool is_inside = row >= 0 && row < vertical.input;
-    float* end = std::fill_n(band, is_inside ? before : width(), outside);
+    float* end = std::fill_n(band, is_inside ? before : width_, outside);
     if (is_inside) end = std::copy_n(plane + row * vertical.input_step, present, end);
-    std::fill(end, band + width(), outside);
+    std::fill(end, band + width_, outside);
   }
 }
 
@@ -142,12 +145,12 @@ void FloatBands::divide(float* sums, std::int64_t y, std::int64_t rows) const no
   for (std::int64_t i = 0, before = -1; i < (repeats ? 0 : rows); ++i) {
     const IndexRange taps = vertical.taps(y + i);
     const std::int64_t tap_rows = taps.end - taps.begin;
-    float* row = divisors + i * width();
+    float* row = divisors + i * width_;
     if (tap_rows == std::exchange(before, tap_rows)) {
-      std::copy_n(row - width(), width(), row);
+      std::copy_n(row - width_, width_, row);
       continue;
     }
-    std::fill_n(row, width(), geometry_.divisor(tap_rows * horizontal.window));
+    std::fill_n(row, width_, geometry_.divisor(tap_rows * horizontal.window));
     const auto fill_cut = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t x = from; x < to; ++x) {
         const IndexRange columns = horizontal.taps(x);
@@ -162,7 +165,25 @@ void FloatBands::divide(float* sums, std::int64_t y, std::int64_t rows) const no
            .a_repeats = false,
            .b_repeats = repeats,
            .output = sums,
-           .count = as_size((rows - 1) * width() + horizontal.output)});
+           .count = as_size((rows - 1) * width_ + horizontal.output)});
+}
+
+PoolingGeometry with_joined_planes(const PoolingGeometry& of_planes, FloatPool function,
+                                   const ExecutionTarget& target) {
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 32;  // as of any plane: no position overflows
+  PoolingGeometry geometry = of_planes;
+  PoolingAxis& vertical = geometry.axes[1];
+  const bool is_tiled = vertical.padding == 0 && vertical.output * vertical.stride == vertical.input &&
+                        (vertical.window - 1) * vertical.dilation < vertical.stride;
+  const bool adjoin = geometry.input_channel_step == vertical.input * vertical.input_step &&
+                      geometry.output_channel_step == vertical.output * vertical.output_step;
+  if (target.isa == Isa::scalar || !is_tiled || !adjoin || geometry.channels > kMostRows / vertical.input) {
+    return of_planes;
+  }
+  vertical.input *= geometry.channels;
+  vertical.output *= geometry.channels;
+  geometry.channels = 1;
+  return FloatBands(geometry, function, target).rows() > 1 ? geometry : of_planes;
 }
 
 }  // namespace dmlcpu

@@ -1,7 +1,8 @@
 // Some rows of a plane of floats with their padding, one behind the other: a band. The windows of several output rows
-// are one run of it, of which the elements behind a row's last window are none. Bands are copies, of a few KiB: short
-// rows by themselves are mostly edges, where padding is masked. Extremes are those of rows first, and of these
-// then: so what windows share is compared once, and in an order that gives the same.
+// are one run of it, of which the elements behind a row's last window are none. Bands are copies, of a few KiB, or the
+// rows of the plane itself where these have no padding: short rows by themselves are mostly edges, where padding is
+// masked. Extremes are those of rows first, and of these then: so what windows share is compared once, and in an order
+// that gives the same.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ float neutral_float(FloatPool function);
 
 class FloatBands {
  public:
-  // Geometry outlives the bands.
+  // Geometry outlives the bands, and does not change.
   FloatBands(const PoolingGeometry& geometry, FloatPool function, const ExecutionTarget& target);
 
   // Output rows that are pooled together; 1 where they are better pooled by themselves.
@@ -34,7 +35,6 @@ class FloatBands {
  private:
   static constexpr std::int64_t kElements = 4096, kResults = 2048;
 
-  std::int64_t width() const;
   void fill(const float* plane, std::int64_t first, std::int64_t rows, float* band) const noexcept;
   void pool(const float* band, std::int64_t rows, float* results) const noexcept;
   void pool_rows_first(const float* band, std::int64_t rows, float* results) const noexcept;
@@ -42,10 +42,15 @@ class FloatBands {
 
   const PoolingGeometry& geometry_;
   FloatPool function_;
+  std::int64_t width_;  // of a row with the padding that its windows reach
   bool rows_first_;
   IndexRange whole_columns_;
   FloatPoolFunction pool_;
   FloatBinaryFunction divide_;
 };
+
+// Planes that lie one behind the other, and which no window reaches beyond, as one, if that is pooled in bands: by
+// lanes, of which the scalar kernels have none. Else the geometry as it is.
+PoolingGeometry with_joined_planes(const PoolingGeometry& of_planes, FloatPool function, const ExecutionTarget& target);
 
 }  // namespace dmlcpu

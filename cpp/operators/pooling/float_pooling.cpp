@@ -31,28 +31,18 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
-// Planes that lie one behind the other, and which no window reaches beyond, are one, if their rows are runs.
-PoolingGeometry with_joined_planes(PoolingGeometry geometry) {
-  PoolingAxis& vertical = geometry.axes[1];
-  const PoolingAxis& horizontal = geometry.axes[2];
-  const bool is_run = horizontal.output > 1 && horizontal.stride <= 2 && horizontal.input_step == 1;
-  const bool is_tiled = vertical.padding == 0 && vertical.output * vertical.stride == vertical.input &&
-                        (vertical.window - 1) * vertical.dilation < vertical.stride;
-  const bool adjoin = geometry.input_channel_step == vertical.input * vertical.input_step &&
-                      geometry.output_channel_step == vertical.output * vertical.output_step;
-  if (!is_run || !is_tiled || !adjoin) return geometry;
-  vertical.input *= geometry.channels;
-  vertical.output *= geometry.channels;
-  geometry.channels = 1;
-  return geometry;
+FloatPool function_of(const OperatorDesc& desc) { return static_cast<FloatPool>(index_attribute(desc, "function", 3)); }
+
+PoolingGeometry plain_geometry(const OperatorDesc& desc) {
+  return pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
 }
 
 class FloatPooling final : public CompiledOperator {
  public:
   FloatPooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        geometry_(with_joined_planes(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput)))),
-        function_(static_cast<FloatPool>(index_attribute(desc(), "function", 3))),
+        function_(function_of(desc())),
+        geometry_(with_joined_planes(plain_geometry(desc()), function_, target())),
         halves_(averages() && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         folds_(!averages() && are_long_rows(geometry_)),
         transposes_(!folds_ && are_short_planes(geometry_)),
@@ -62,15 +52,20 @@ class FloatPooling final : public CompiledOperator {
         whole_columns_(geometry_.axes[2].whole_windows()),
         band_rows_(pools_bands() ? bands_.rows() : 1) {
     if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
-    if (!averages() && has_empty_window()) {
+    if (!averages() && plain_geometry(desc()).has_empty_window()) {
       throw std::invalid_argument(desc().type + ": a window is wholly in the padding");
     }
   }
 
   std::string describe() const override {
-    return std::string("algorithm: ") + words() + " of runs of " + counted(block_.columns, "column") + " of " +
-           counted(block_.channels, "channel") +
+    const std::string blocks =
+        folds_        ? "whole planes, one by one"
+        : transposes_ ? "whole planes, " + std::to_string(block_.channels) + " at a time, transposed"
+                      : "runs of " + counted(block_.columns, "column") + " of " + counted(block_.channels, "channel");
+    const bool joins = geometry_.channels == 1 && desc().tensor(kInput).sizes[1] != 1;
+    return std::string("algorithm: ") + words() + " of " + blocks +
            (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
+           (joins ? ", of all planes as one" : "") +
            "\nkernel: " + kernel_words(target(), folds_ || transposes_ || runs_ ? "float_pool" : "float_functions") +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
   }
@@ -97,15 +92,6 @@ class FloatPooling final : public CompiledOperator {
   std::int64_t plane_taps() const { return geometry_.axes[1].window * geometry_.axes[2].window; }
   bool averages() const { return function_ == FloatPool::averages; }
   const char* words() const { return averages() ? "averages" : function_ == FloatPool::maxima ? "maxima" : "minima"; }
-  bool has_empty_window() const {
-    return std::ranges::any_of(geometry_.axes, [](const PoolingAxis& axis) {
-      for (std::int64_t i = 0; i < axis.output; ++i) {
-        if (axis.taps(i).begin == axis.taps(i).end) return true;
-      }
-      return false;
-    });
-  }
-
   // Planes are pooled one after the other, as few rows of each would leave a level-1 cache until the next ones are
   // read: unless their elements are neighbours in the output, and more than one each.
   std::int64_t planes() const {
@@ -380,8 +366,8 @@ class FloatPooling final : public CompiledOperator {
 
   static constexpr std::int64_t kElementsPerTask = StridedRuns::kElementsPerTask;
 
-  PoolingGeometry geometry_;
   FloatPool function_;
+  PoolingGeometry geometry_;
   bool halves_, folds_, transposes_;
   FloatBands bands_;
   Block block_;

@@ -47,6 +47,15 @@ float PoolingGeometry::divisor(std::int64_t taps) const {
   return static_cast<float>(window);
 }
 
+bool PoolingGeometry::has_empty_window() const {
+  return std::ranges::any_of(axes, [](const PoolingAxis& axis) {
+    for (std::int64_t i = 0; i < axis.output; ++i) {
+      if (axis.taps(i).count() == 0) return true;
+    }
+    return false;
+  });
+}
+
 double PoolingGeometry::reuse() const {
   double windows = 1.0;
   for (const PoolingAxis& axis : axes) {

@@ -18,14 +18,16 @@ struct PoolingAxis {
   std::int64_t position(std::int64_t index, std::int64_t tap) const {
     return index * stride - padding + tap * dilation;
   }
+  // From the first tap to the last.
+  std::int64_t reach() const { return (window - 1) * dilation + 1; }
   // The taps of a window that are inside of the image.
   IndexRange taps(std::int64_t index) const {
     const std::int64_t first = position(index, 0);
-    if (first >= 0 && first + (window - 1) * dilation < input) return {0, window};  // without a division
+    if (first >= 0 && first + reach() <= input) return {0, window};  // without a division
     return indices_inside(first, dilation, input, window);
   }
   // The outputs all of whose taps are.
-  IndexRange whole_windows() const { return indices_inside(-padding, stride, input - (window - 1) * dilation, output); }
+  IndexRange whole_windows() const { return indices_inside(-padding, stride, input - reach() + 1, output); }
   // The input positions that the windows of outputs [first, end) read are within this range.
   IndexRange positions(std::int64_t first, std::int64_t end) const;
 };
@@ -44,6 +46,8 @@ struct PoolingGeometry {
   // What the sum of a window is divided by; taps are those inside of the image. Rounded as any integer that becomes a
   // float32.
   float divisor(std::int64_t taps) const;
+  // Whether a window is wholly in the padding.
+  bool has_empty_window() const;
   // Windows that read an input element, on average over the elements.
   double reuse() const;
 };
