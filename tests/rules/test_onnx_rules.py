@@ -371,3 +371,13 @@ def test_axes_that_are_named_twice(random_numbers: np.random.Generator) -> None:
     x = builder.input("float32", (3, 4))
     builder.output(builder.node("ReduceMean", [x, np.array([-1, 1, 1])], keepdims=0), "float32")
     assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(size=(3, 4)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("second", [np.uint8(10), np.int8(-118)], ids=repr)
+def test_codes_by_scales_of_0_and_of_minus_0(second: Any) -> None:
+    """Which are equal, but floats are divided by them to other infinities."""
+    builder = Builder()
+    x = builder.input("float32", (4,))
+    for scale, point in ((0.0, np.uint8(10)), (-0.0, second), (0.0, np.uint8(10))):
+        builder.output(builder.quantized(x, scale, point), point.dtype)
+    assert_like_onnxruntime(builder.build(), {"x": np.float32([1, -1, 2, -3])})

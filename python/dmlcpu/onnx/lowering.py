@@ -30,6 +30,7 @@ from dmlcpu.onnx.values import (
     Elements,
     FreeArray,
     Operand,
+    ParameterKey,
     Parameters,
     Table,
     Tensor,
@@ -71,8 +72,8 @@ class Lowering:
         self.partitions = [self.partition]
         self.node: Node | None = None
         self._floats: dict[Table, Tensor] = {}
-        self._codes: dict[tuple[Value, Parameters], Elements] = {}
-        self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
+        self._codes: dict[tuple[Value, ParameterKey], Elements] = {}
+        self._pairs: dict[ParameterKey, tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
         self._transposed: dict[Tensor, Tensor] = {}
@@ -162,7 +163,7 @@ class Lowering:
 
     def pair(self, parameters: Parameters) -> tuple[Array, Array]:
         """Return scale and zero point as arrays of one element: constants that all who have the same ones share."""
-        key = parameters.scale.tobytes(), parameters.zero_point, parameters.dtype.char  # 0 and -0 are not the same
+        key = parameters.key
         if key not in self._pairs:
             self._pairs[key] = _scalar_parameters(parameters)
         return self._pairs[key]
@@ -223,16 +224,16 @@ class Lowering:
 
     def quantized(self, value: Value, parameters: Parameters) -> Elements:
         """Return a value as codes: a tensor or a constant array, which may be known only later."""
-        key = value, parameters  # several nodes may want the same codes
+        key = value, parameters.key  # several nodes may want the same codes
         if key not in self._codes:
-            others = self._codes.get((value, parameters.of_other_sign))
+            others = self._codes.get((value, parameters.of_other_sign.key))
             codes = self.with_other_sign(others) if isinstance(others, Tensor) else self._quantized(value, parameters)
             self._codes[key] = codes
         return self._codes[key]
 
     def has_codes(self, value: Value, parameters: Parameters) -> bool:
         """Whether :meth:`quantized` has been asked for these codes."""
-        return (value, parameters) in self._codes
+        return (value, parameters.key) in self._codes
 
     def with_other_sign(self, codes: Tensor) -> Tensor:
         """Return UINT8 codes as INT8 ones, 128 less each, or the other way round."""

@@ -32,6 +32,7 @@ __all__ = [
     "Elements",
     "FreeArray",
     "Operand",
+    "ParameterKey",
     "Parameters",
     "Table",
     "Tensor",
@@ -194,6 +195,10 @@ class Tensor:
     shape: tuple[int, ...]
 
 
+ParameterKey: TypeAlias = tuple[bytes, int, np.dtype[Any]]
+"""What tells parameters apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """Scale, zero point and type of codes, the same for all elements of a tensor."""
@@ -201,6 +206,11 @@ class Parameters:
     scale: np.float32
     zero_point: int
     dtype: np.dtype[Any]
+
+    @property
+    def key(self) -> ParameterKey:
+        """The same where the same codes are made: of scales 0 and -0, which are equal, it is not, and of NaN it is."""
+        return self.scale.tobytes(), self.zero_point, self.dtype
 
     @property
     def keeps_order(self) -> bool:

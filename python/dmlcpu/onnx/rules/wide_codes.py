@@ -47,22 +47,20 @@ class WideCodes(DeferredCodes):
         self.dtype, self.shape = parameters.dtype, dequantized.shape
 
     def are_by(self, scale: Value | None, zero_point: Value | None) -> bool:
-        """Return whether these constants are their own parameters: of scales 0 and -0 are not the same, NaN is."""
+        """Return whether these constants are their own parameters, told by ``Parameters.key``."""
         own = self.parameters
         try:
             scales = constant(scale, "a scale")
             points = np.zeros(1, own.dtype) if zero_point is None else constant(zero_point, "a zero point")
         except NotNative:
             return False
-        if (scales.dtype, points.dtype, points.size) != (own.scale.dtype, own.dtype, 1):
+        if (scales.dtype, points.dtype, scales.size, points.size) != (own.scale.dtype, own.dtype, 1, 1):
             return False
-        return scales.tobytes() == own.scale.tobytes() and bool(points.item() == own.zero_point)
+        return Parameters(np.float32(scales.item()), points.item(), own.dtype).key == own.key
 
     def has_parameters_of(self, other: WideCodes) -> bool:
         """Return whether two have the same parameters, in the same sense."""
-        own, others = self.parameters, other.parameters
-        is_same = (own.zero_point, own.dtype) == (others.zero_point, others.dtype)
-        return is_same and own.scale.tobytes() == others.scale.tobytes()
+        return self.parameters.key == other.parameters.key
 
     def codes(self) -> Tensor:
         """Compute the codes."""
