@@ -98,7 +98,8 @@ class Partition:
         reasons: Of what dmlcpu does not run, why no kernel does, by name.
         description: Of what runs natively, the steps that the nodes became.
         steps: The same, one by one.
-        binding_properties: The memory that they use besides inputs and outputs; None of what onnxruntime runs.
+        binding_properties: The memory that the steps use besides inputs and outputs; None of what another provider than
+            dmlcpu runs, and of what that computes without steps, such as the boxes of a NonMaxSuppression.
 
     >>> from dmlcpu import InferenceSession
     >>> [partition] = InferenceSession("examples/image_classification/resnet8_int8.onnx").partitions()

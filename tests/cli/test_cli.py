@@ -280,6 +280,23 @@ def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pyte
     assert {"dmlcpu", "missing"} <= {word for line in partial.stdout.splitlines() for word in line.split()[1:2]}
 
 
+def test_what_the_reference_evaluator_runs_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quantized nodes that no kernel computes are its, where onnxruntime is not installed."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    builder = Builder(21)
+    x, scales = builder.input("float32", (2, 4)), np.float32([0.1, 0.2, 0.3, 0.4])
+    builder.output(builder.node("QuantizeLinear", [x, scales, np.arange(4, dtype=np.uint16)], axis=1), "uint16")
+    builder.output(builder.node("Tan", [x]), "float32")
+    path = tmp_path / "partly.onnx"
+    path.write_bytes(builder.build())
+    with pytest.raises(dmlcpu.MissingRuntimeError) as raised:
+        dmlcpu.InferenceSession(path)
+    planned = {partition.provider: [*partition.reasons] for partition in raised.value.partitions}
+    assert planned == {"onnx.reference": ["QuantizeLinear_0"], "onnxruntime": ["Tan_1"]}
+    rows = [line.split() for line in run("info", path).stdout.splitlines()]
+    assert {tuple(row[1:]) for row in rows if row[:1] in (["0"], ["1"])} == {("onnx.reference", "1"), ("missing", "1")}
+
+
 def test_profile_writes_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     told = succeeded("profile", partly_quantized(tmp_path), "--output", path)

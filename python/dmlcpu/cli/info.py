@@ -83,7 +83,9 @@ def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeA
     from dmlcpu.onnx.models.model import load_model
 
     loaded = load_model(model)
-    partitions = [each if each.provider == "dmlcpu" else replace(each, provider="missing") for each in error.partitions]
+    partitions = [
+        replace(each, provider="missing") if each.provider == "onnxruntime" else each for each in error.partitions
+    ]
     return [*map(node_arg, loaded.inputs)], [*map(node_arg, loaded.outputs)], partitions
 
 

@@ -22,5 +22,7 @@ def partition_of(provider: str, part: Part) -> Partition:
 
 
 def planned_partition(part: Part) -> Partition:
-    """Return the same of a part that is not opened yet."""
-    return partition_of("onnxruntime" if isinstance(part, ForeignPart) else "dmlcpu", part)
+    """Return the same of a part that is not opened yet, with the provider that is meant to run it."""
+    if not isinstance(part, ForeignPart):
+        return partition_of("dmlcpu", part)
+    return partition_of("onnx.reference" if part.by_reference else "onnxruntime", part)
