@@ -29,6 +29,12 @@ FUNCTIONS: Final = (
     ("Swish", {}, 24),
     ("Swish", {"alpha": 1.7}, 24),
 )
+GATED: Final = (
+    ("Gelu", {}, 20),
+    ("Gelu", {"approximate": "tanh"}, 20),
+    ("com.microsoft.Gelu", {}, 17),
+    ("com.microsoft.QuickGelu", {}, 17),
+)
 SPECIAL: Final = np.float32([0, -0.0, 1e-30, -1e-30, 87, 89, -87, -104, 1e30, -1e30, np.inf, -np.inf, np.nan])
 
 
@@ -38,6 +44,15 @@ def test_functions_of_floats(random_numbers: np.random.Generator, function: Any)
     builder = Builder(opset)
     builder.output(builder.node(operator, [builder.input("float32", (3, 50))], **attributes), "float32")
     assert_like_onnxruntime(builder.build(), {"x": 4 * random_numbers.standard_normal((3, 50), np.float32)})
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, *GATED], ids=str)
+def test_functions_of_one_float_without_axes(function: Any) -> None:
+    operator, attributes, opset = function
+    builder = Builder(opset)
+    builder.output(builder.node(operator, [builder.input("float32", ())], **attributes), "float32")
+    for number in (-0.625, 1.375):
+        assert_like_onnxruntime(builder.build(), {"x": np.array(number, np.float32)})
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=str)

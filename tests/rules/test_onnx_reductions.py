@@ -77,6 +77,14 @@ def test_reductions_over_no_axes(random_numbers: np.random.Generator, operator: 
     assert_like_onnxruntime(reduced(operator, SHAPE, 18, axes, noop_with_empty_axes=1), {"x": x})
 
 
+@pytest.mark.parametrize("operator", [*REDUCTIONS, "ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [None, []], ids=str)
+def test_reductions_of_one_float_without_axes(operator: str, keepdims: int, axes: list[int] | None) -> None:
+    model = reduced(operator, (), 18, axes, keepdims=keepdims)
+    assert_like_onnxruntime(model, {"x": np.array(1.375, np.float32)})
+
+
 @pytest.mark.parametrize("operator", REDUCTIONS)
 def test_reductions_of_free_lengths(random_numbers: np.random.Generator, operator: str) -> None:
     model = reduced(operator, ("N", 3, "H", "W"), 18, [-1, -2])

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function, gelu_by_tanh
 from dmlcpu.onnx.rules.normalization import LayerNormalization, root_mean_square_normalization
-from dmlcpu.onnx.rules.operands import computed_rows, present
+from dmlcpu.onnx.rules.operands import computed_floats, present
 from dmlcpu.onnx.rules.pooling import StackedSum
 from dmlcpu.onnx.rules.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
@@ -108,7 +108,7 @@ class Step(Deferred):
 
     def floats(self) -> Tensor:
         """Compute it as the node says."""
-        return computed_rows(self._lowering, self._value())
+        return computed_floats(self._lowering, self._value())
 
     def _value(self) -> Value:
         if self._result is None:
@@ -384,7 +384,7 @@ def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     axes = mean_axes(node, inputs, len(value.shape))
     count = _trailing(node, inputs)
     if isinstance(value, Tensor):
-        computed_rows(lowering, value)
+        computed_floats(lowering, value)
     if count is not None and not (isinstance(value, Table | StackedSum) and axes == (2, 3)):
         return [Step(lowering, computed_mean, node, inputs, value, Form(Kind.MEAN, axes=count))]
     return computed_mean(lowering, node, inputs)

@@ -14,7 +14,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary
-from dmlcpu.onnx.rules.operands import computed, computed_rows, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape
 from dmlcpu.onnx.values import Table, Value
 
@@ -36,14 +36,14 @@ def sum_of_distances(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     if isinstance(value, Table):
         distances = Table(value.codes, np.abs(value.floats))
     else:
-        distances = Floats(lowering, computed_rows(lowering, value)).absolute().tensor
+        distances = Floats(lowering, computed_floats(lowering, value)).absolute().tensor
     return [_sum(lowering, node, inputs, distances)]
 
 
 def logarithm_of_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceLogSum."""
     value = present(inputs[0])
-    x = value if isinstance(value, Table) else computed_rows(lowering, value)
+    x = value if isinstance(value, Table) else computed_floats(lowering, value)
     total = _sum(lowering, node, inputs, x)
     return [Floats(lowering, computed(lowering, total)).function(FloatUnary.LOGARITHM).tensor]
 
@@ -53,19 +53,19 @@ def logarithm_of_sum_of_exponentials(lowering: Lowering, node: Node, inputs: Seq
 
     Where that is infinite it is taken for the largest number, so that an infinity, or nothing but -infinity, is kept.
     """
-    x = Floats(lowering, computed_rows(lowering, present(inputs[0])))
+    x = Floats(lowering, computed_floats(lowering, present(inputs[0])))
     shape = x.tensor.shape
     keeping = replace(node, attributes={**node.attributes, "keepdims": 1})
     [found] = reduce_max(lowering, keeping, [x.tensor, *inputs[1:]])
-    largest = Floats(lowering, computed_rows(lowering, found)).larger(-_LARGEST_FLOAT32).smaller(_LARGEST_FLOAT32)
+    largest = Floats(lowering, computed_floats(lowering, found)).larger(-_LARGEST_FLOAT32).smaller(_LARGEST_FLOAT32)
     total = _sum(lowering, keeping, inputs, (x - largest).function(FloatUnary.EXPONENTIAL).tensor)
-    result = Floats(lowering, computed_rows(lowering, total)).function(FloatUnary.LOGARITHM) + largest
+    result = Floats(lowering, computed_floats(lowering, total)).function(FloatUnary.LOGARITHM) + largest
     return [reshaped(lowering, result.tensor, reduced_shape(node, shape, reduced_axes(node, inputs, len(shape))))]
 
 
 def product(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceProd: one half of the elements times the other, and so on."""
-    x = computed_rows(lowering, present(inputs[0]))
+    x = computed_floats(lowering, present(inputs[0]))
     axes = reduced_axes(node, inputs, len(x.shape))
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
     outer = tuple(x.shape[axis] for axis in kept)
@@ -74,7 +74,7 @@ def product(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
 
     def part(start: int, count: int) -> Floats:
         starts, steps = (*(0 for _ in outer), start), (1,) * (len(outer) + 1)
-        return Floats(lowering, computed_rows(lowering, sliced(lowering, rows, starts, steps, (*outer, count))))
+        return Floats(lowering, computed_floats(lowering, sliced(lowering, rows, starts, steps, (*outer, count))))
 
     odd: list[Floats] = []
     while length > 1:

@@ -13,7 +13,7 @@ from dmlcpu.onnx.rules.activation import table_only
 from dmlcpu.onnx.rules.element_wise import on_each_float, on_floats
 from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import computed_rows, present
+from dmlcpu.onnx.rules.operands import computed_floats, present
 from dmlcpu.onnx.values import Constant, Table, Tensor, Value
 
 __all__ = ["RULES", "Floats"]
@@ -136,7 +136,7 @@ def composed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     integers = of_integers(lowering, node, value, inputs[1:])
     if integers is not None:
         return [integers]
-    x = Floats(lowering, computed_rows(lowering, value))
+    x = Floats(lowering, computed_floats(lowering, value))
     return [_FUNCTIONS[node.operator](x, node).tensor]
 
 

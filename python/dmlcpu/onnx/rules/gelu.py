@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.activation import table_only
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.element_wise import on_each_float
 from dmlcpu.onnx.rules.native_functions import FloatUnary
-from dmlcpu.onnx.rules.operands import computed_rows, constant, present
+from dmlcpu.onnx.rules.operands import computed_floats, constant, present
 from dmlcpu.onnx.values import Constant, Deferred, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "gelu_by_error_function", "gelu_by_tanh"]
@@ -48,7 +48,7 @@ class Gated(Deferred):
 
     def floats(self) -> Tensor:
         """Add the function of floats."""
-        x = computed_rows(self._lowering, self.x)
+        x = computed_floats(self._lowering, self.x)
         return on_each_float(self._lowering, self.function, x, alpha=self.alpha, beta=self.beta)
 
 
@@ -68,7 +68,7 @@ def _tabulated(x: Table, function: Callable[[float], float]) -> Table:
 
 def _floating(lowering: Lowering, x: Value) -> Value:
     """Return what is deferred as it is, so that it may be moved yet, anything else as a tensor of floats."""
-    return x if isinstance(x, Deferred) and x.dtype == np.float32 else computed_rows(lowering, x)
+    return x if isinstance(x, Deferred) and x.dtype == np.float32 else computed_floats(lowering, x)
 
 
 def gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -25,7 +25,7 @@ from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import float_product, times
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
-from dmlcpu.onnx.rules.operands import computed, computed_rows, integers, present, written
+from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, present, written
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
@@ -87,7 +87,7 @@ def _parts(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> li
         lengths = (heads * size, groups * size, groups * size)
         if rest or key is not value:
             raise NotNative(f"{query.shape[-1]} columns of {heads} heads in {groups} groups")
-        parts = side_by_side(lowering, computed_rows(lowering, query), lengths)
+        parts = side_by_side(lowering, computed_floats(lowering, query), lengths)
     else:
         size = query.shape[-1] // heads
         parts = [query, key, value]

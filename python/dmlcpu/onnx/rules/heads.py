@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import computed_rows
+from dmlcpu.onnx.rules.operands import computed_floats
 from dmlcpu.onnx.values import Value
 
 __all__ = ["in_heads", "out_of_heads", "side_by_side"]
@@ -16,7 +16,7 @@ def in_heads(lowering: Lowering, value: Value, heads: int) -> Value:
     """Return rows of all heads side by side head by head."""
     *rows, elements = value.shape
     parts = (*rows, heads, elements // heads)
-    return transposed(lowering, reshaped(lowering, computed_rows(lowering, value), parts), (0, 2, 1, 3))
+    return transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), (0, 2, 1, 3))
 
 
 def out_of_heads(lowering: Lowering, value: Value) -> Value:

@@ -14,7 +14,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.float_pooling import float_pooling
 from dmlcpu.onnx.rules.native_functions import FloatUnary, Pooling
-from dmlcpu.onnx.rules.operands import computed, computed_rows, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.pooling import pooled_as_image, times, window_of_pooling
 from dmlcpu.onnx.rules.windows import Window, automatic_padding
 from dmlcpu.onnx.values import Table, Tensor, Value
@@ -43,7 +43,7 @@ def _powers(lowering: Lowering, value: Value, degree: int) -> Value:
     if isinstance(value, Table):
         with np.errstate(over="ignore"):
             return Table(value.codes, np.abs(value.floats) ** np.float32(degree))
-    x = Floats(lowering, computed_rows(lowering, value))
+    x = Floats(lowering, computed_floats(lowering, value))
     base = x.absolute() if degree % 2 else x * x
     return (base if degree <= 2 else base * (x * x if degree == 3 else base)).tensor
 

@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import float_bits, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import computed_rows, constant, present
+from dmlcpu.onnx.rules.operands import computed_floats, constant, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -92,7 +92,7 @@ class LayerNormalization(Deferred):
 
     def floats(self) -> Tensor:
         """Add the normalization of floats."""
-        x, mean = computed_rows(self._lowering, self.x), {"use_mean": (int(self.uses_mean),)}
+        x, mean = computed_floats(self._lowering, self.x), {"use_mean": (int(self.uses_mean),)}
         return self._emitted("LAYER_NORMALIZATION", x, [self.weight, self.bias], FLOAT32, mean)
 
     def _emitted(
@@ -147,7 +147,7 @@ def layer_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value |
         raise NotNative(f"axis {axis} of {value.shape}")
     shape = value.shape[axis:]
     if isinstance(value, Tensor | Constant):
-        computed_rows(lowering, value)
+        computed_floats(lowering, value)
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
     parameters = _along_axes(weight, shape, 1), _along_axes(bias, shape, 0)
     return [LayerNormalization(lowering, value, len(shape), epsilon, *parameters)]
@@ -200,7 +200,7 @@ class GroupNormalization(Deferred):
 def _normalized_floats(
     lowering: Lowering, value: Value, groups: int, epsilon: np.float32, weight: Array, bias: Array
 ) -> Tensor:
-    x = computed_rows(lowering, value)
+    x = computed_floats(lowering, value)
     length = math.prod(x.shape[1:]) // groups
     rows = lowering.reshaped(x, (x.shape[0], groups, length))
     alike = bool((weight == weight[0]).all() and (bias == bias[0]).all())
@@ -224,7 +224,7 @@ def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Valu
     """InstanceNormalization of floats, and GroupNormalization with a weight for each channel."""
     x = present(inputs[0])
     if isinstance(x, Tensor | Constant):
-        x = computed_rows(lowering, x)
+        x = computed_floats(lowering, x)
     weight, bias = (constant(value, "a weight or bias") for value in inputs[1:3])
     if len(x.shape) < 3:
         raise NotNative(f"channels of shape {x.shape}")

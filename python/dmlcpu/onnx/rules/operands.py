@@ -18,7 +18,7 @@ __all__ = [
     "aligned",
     "computed",
     "computed_floats",
-    "computed_rows",
+    "computed_with_axes",
     "constant",
     "integers",
     "parameters_of",
@@ -122,7 +122,7 @@ def computed_floats(lowering: Lowering, value: Value) -> Tensor:
     return tensor
 
 
-def computed_rows(lowering: Lowering, value: Value) -> Tensor:
+def computed_with_axes(lowering: Lowering, value: Value) -> Tensor:
     """Return a value as a FLOAT32 tensor of the graph, of one axis at least.
 
     Raises:

@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, on_each_float, on_floa
 from dmlcpu.onnx.rules.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import computed, computed_rows, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Table, Tensor, Value
@@ -107,7 +107,7 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
     if of_codes or _are_too_long(value, axes):
         return _pooled_mean(lowering, node, inputs)
-    x = computed_rows(lowering, value)
+    x = computed_floats(lowering, value)
     return [mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes))]
 
 

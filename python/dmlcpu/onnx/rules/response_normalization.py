@@ -13,7 +13,7 @@ from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.float_pooling import float_pooling
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary, Pooling
-from dmlcpu.onnx.rules.operands import computed, computed_rows, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Value
 
@@ -44,7 +44,7 @@ def local_response_normalization(lowering: Lowering, node: Node, inputs: Sequenc
     value = present(inputs[0])
     if len(value.shape) < 2 or size < 1 or not 0 < exponent <= _LARGEST_POWER:
         raise NotNative(f"windows of {size} channels of shape {value.shape} with the exponent {exponent}")
-    x = computed_rows(lowering, value)
+    x = computed_floats(lowering, value)
     images, channels, *spatial = x.shape
     # With channels innermost, as convolutions leave them, rows of channels are a view.
     last = (0, *range(2, len(x.shape)), 1)

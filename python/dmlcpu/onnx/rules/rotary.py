@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
-from dmlcpu.onnx.rules.operands import computed, computed_rows, present
+from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES", "Turns", "in_order", "positions_from"]
@@ -89,7 +89,7 @@ class Turns:
         pairs = self._cosines.shape[-1]
         if 2 * pairs > elements or self._cosines.shape[2] != tokens or self._cosines.shape[0] not in (1, images):
             raise NotNative(f"angles of shape {self._cosines.shape} for heads of shape {heads.shape}")
-        x = computed_rows(lowering, heads)
+        x = computed_floats(lowering, heads)
 
         def part(first: int, step: int, length: int) -> Value:
             return sliced(lowering, x, (0, 0, 0, first), (1, 1, 1, step), (images, count, tokens, length))

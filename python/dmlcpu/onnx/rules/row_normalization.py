@@ -18,7 +18,7 @@ from dmlcpu.onnx.rules.element_wise import compared, on_floats
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization import MOST_CODES, LayerNormalization
-from dmlcpu.onnx.rules.operands import computed_rows, present
+from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, present
 from dmlcpu.onnx.rules.reduction import reduce_sum
 from dmlcpu.onnx.values import Constant, Table, Value
 
@@ -34,7 +34,7 @@ def length_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value 
 
     Where that is 0 the result is, too: a quotient by infinity.
     """
-    x = computed_rows(lowering, present(inputs[0]))
+    x = computed_with_axes(lowering, present(inputs[0]))
     rank, axis = len(x.shape), int(node.attributes.get("axis", -1))
     if not -rank <= axis < rank:
         raise NotNative(f"axis {axis} of {rank}")
@@ -46,7 +46,7 @@ def length_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value 
         attributes={"axes": (axis % rank,), "keepdims": 1},
     )
     [found] = (sum_of_distances if absolute else reduce_sum)(lowering, along, [x])
-    length = computed_rows(lowering, found)
+    length = computed_floats(lowering, found)
     is_zero = compared(lowering, Logical.EQUALS, length, Constant(np.zeros((), np.float32)))
     infinity = broadcast_to(np.array(np.inf, np.float32), length.shape)
     divisor = lowering.emit("ELEMENT_WISE_IF", [is_zero, infinity, length], FLOAT32, length.shape)
@@ -63,7 +63,7 @@ def mean_variance_normalization(lowering: Lowering, node: Node, inputs: Sequence
     axes = sorted({axis % rank for axis in given})
     count = math.prod(value.shape[axis] for axis in axes)
     if not isinstance(value, Table) or count > MOST_CODES:
-        value = computed_rows(lowering, value)
+        value = computed_with_axes(lowering, value)
     order = [*(axis for axis in range(rank) if axis not in axes), *axes]
     rows = transposed(lowering, value, order)
     ones = np.ones(count, np.float32)

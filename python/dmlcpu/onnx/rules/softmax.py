@@ -15,7 +15,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import compared
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
-from dmlcpu.onnx.rules.operands import computed_rows, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, parameters_of, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
@@ -60,7 +60,7 @@ def _in_rows(lowering: Lowering, value: Value, node: Node, version: int) -> tupl
 def _softmax(lowering: Lowering, value: Value, axis: int) -> Value:
     if isinstance(value, Table) and value.parameters is not None:
         return Softmax(lowering, value, axis)
-    tensor = computed_rows(lowering, value)
+    tensor = computed_with_axes(lowering, value)
     return lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})
 
 
@@ -90,8 +90,8 @@ def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
 def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """LogSoftmax."""
     value = present(inputs[0])
-    rows, axis = _in_rows(lowering, computed_rows(lowering, value), node, node.version)
-    x = computed_rows(lowering, rows)
+    rows, axis = _in_rows(lowering, computed_with_axes(lowering, value), node, node.version)
+    x = computed_floats(lowering, rows)
     logarithms = lowering.emit("LOG_SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
     return [_in_shape(lowering, logarithms, value)]
 
@@ -99,8 +99,8 @@ def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
 def hardmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Hardmax: 1 at the place of the first largest element, 0 elsewhere."""
     value = present(inputs[0])
-    rows, axis = _in_rows(lowering, computed_rows(lowering, value), node, node.version)
-    x = computed_rows(lowering, rows)
+    rows, axis = _in_rows(lowering, computed_with_axes(lowering, value), node, node.version)
+    x = computed_floats(lowering, rows)
     one = tuple(1 if place == axis else length for place, length in enumerate(x.shape))
     largest = lowering.emit("ARGMAX", [x], np.int64, one, {"axis": (axis,), "axis_direction": (0,)})
     along = (-1, *(1 for _ in x.shape[axis + 1 :]))

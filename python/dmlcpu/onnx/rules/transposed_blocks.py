@@ -18,7 +18,7 @@ from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import computed_rows, constant, present
+from dmlcpu.onnx.rules.operands import computed_floats, constant, present
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.windows import automatic_padding
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Value
@@ -60,7 +60,7 @@ def transposed_blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     rank = len(x.shape)
     if not (isinstance(filters, Dequantized) and isinstance(x, Table)):
         filters = Constant(constant(filters, "a filter"))
-        x = computed_rows(lowering, x)
+        x = computed_floats(lowering, x)
     if len(filters.shape) != rank or not 3 <= rank <= VOLUME_RANK or filters.shape[0] != x.shape[1]:
         raise NotNative(f"an input of shape {x.shape} with a filter of shape {filters.shape}")
     outputs, *kernel = filters.shape[1:]
