@@ -286,7 +286,7 @@ def test_windows_larger_than_any_memory(attributes: dict[str, list[int]], quanti
 
 
 FORKING: Final = """
-import os, sys, threading
+import os, signal, sys, threading
 import numpy as np
 import dmlcpu
 
@@ -340,6 +340,17 @@ stop.set()
 thread.join()
 """,
         """
+# A lock that is taken when a process forks is another one in the child.
+def in_time(work):
+    signal.alarm(30)
+    work()
+
+with session._lock:
+    assert in_child(lambda: in_time(run_async))
+with session._plans._lock:
+    assert in_child(lambda: in_time(lambda: session.run(None, {"x": x[:7]})))
+""",
+        """
 # The threads of another runtime's session are not in the child either.
 other = dmlcpu.InferenceSession(foreign, options)
 floats = np.random.default_rng(int(seed)).normal(size=(300, 300)).astype(np.float32)
@@ -354,7 +365,7 @@ assert in_child(run_other)
 run_other()
 """,
     ],
-    ids=["run_async", "amid planning", "onnxruntime"],
+    ids=["run_async", "amid planning", "locks", "onnxruntime"],
 )
 def test_children_have_threads_and_locks_of_their_own(body: str, tmp_path: Path) -> None:
     builder = Builder()

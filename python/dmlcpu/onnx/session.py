@@ -108,21 +108,21 @@ class InferenceSession:
         self._plans = SessionPlans(model, self._device)
         self._last: Sequence[ExecutablePlan] = ()  # the plans that ran last
         self._latest: PackedRun | None = None  # the fast path through the plan that ran last, if it has one
-        self._make_lock()
+        self._reset_executor()
         _sessions.add(self)
         if self._plans.has_fixed_inputs:
             plan = self._plan_without_run({}, {})
             if plan.rest is None and not plan.plan.told:
-                self._plans.variants.release()  # the one plan is right whatever other runtimes make
+                self._plans.release()  # the one plan is right whatever other runtimes make
 
-    def _make_lock(self) -> None:
-        """Take a lock, and threads that are begun under it, of this process's own."""
+    def _reset_executor(self) -> None:
+        """Have no threads, which are another process's after a fork, and a new lock, under which they are begun."""
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
 
     def _begin_process(self) -> None:
         """Renew, in a child of fork(), what was other threads': they do not exist there, and leave locks taken."""
-        self._make_lock()
+        self._reset_executor()
         self._plans.begin_process()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ class InferenceSession:
 
         A model has plans of its own for each combination of their values, the first eight.
         """
-        return self._plans.variants.deciding
+        return self._plans.deciding
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -320,9 +320,8 @@ class InferenceSession:
 
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
-        variants = self._plans.variants
-        model = load_model(self._location, to_run=True) if variants.is_released else variants.whole.model
-        return model.constants
+        constants = self._plans.constants
+        return load_model(self._location, to_run=True).constants if constants is None else constants
 
 
 _sessions: WeakSet[InferenceSession] = WeakSet()

@@ -22,6 +22,8 @@ __all__ = ["SessionPlans"]
 class SessionPlans:
     """The plans of a model. Any number of threads may ask for them, and run them, at once.
 
+    Planning computes constants: ``run`` and ``find_or_make`` are called in the default float environment.
+
     Attributes:
         variants: What the model is, by what the inputs that decide on branches are.
         cache: The plans that are kept.
@@ -30,14 +32,28 @@ class SessionPlans:
 
     def __init__(self, model: Model, device: Device) -> None:
         self.variants, self.cache = Variants(model, device), PlanCache()
-        self.has_fixed_inputs = all(is_fixed(value.shape) for value in model.inputs) and not self.variants.deciding
+        self.has_fixed_inputs = all(is_fixed(value.shape) for value in model.inputs) and not self.deciding
         self._device = device
         self.begin_process()
 
     def begin_process(self) -> None:
-        """Take a lock and memory of this process's own."""
+        """Make a new lock and new memory: those of a parent that forked may be held by threads that are not here."""
         self._lock = Lock()
         self._shared = _core.new_session_memory()
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Names of the inputs that decide on branches."""
+        return self.variants.deciding
+
+    @property
+    def constants(self) -> Mapping[str, Array] | None:
+        """The model's constants; None once they are released."""
+        return None if self.variants.is_released else self.variants.whole.model.constants
+
+    def release(self) -> None:
+        """Keep nothing of the model but its inputs: there will be no other plan."""
+        self.variants.release()
 
     def model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel:
         """Return the model where inputs that decide are as they are fed.
