@@ -184,13 +184,11 @@ class Lowering:
         return source if source.partition == self.partition.index else tensor
 
     def transposed(self, matrix: Tensor) -> Tensor:
-        """Return a matrix transposed; of one that is transposed, the matrix that it is made of."""
-        source = self._transposed.get(matrix)
-        if source is not None and source.partition == self.partition.index:
-            return source
-        result = self.emit("TRANSPOSE", [matrix], matrix.dtype, matrix.shape[::-1], {"permutation": (1, 0)})
-        self._transposed[result] = matrix
-        return result
+        """Return a matrix transposed, which it is once; of one that is transposed, the matrix that it is made of."""
+        if matrix not in self._transposed:
+            result = self.emit("TRANSPOSE", [matrix], matrix.dtype, matrix.shape[::-1], {"permutation": (1, 0)})
+            self._transposed[matrix], self._transposed[result] = result, matrix
+        return self._transposed[matrix]
 
     def expanded(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Return a tensor broadcast to a shape, as numpy does."""

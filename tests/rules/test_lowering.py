@@ -1,0 +1,69 @@
+"""What lowering adds to native graphs: each node of them, and nothing where it refuses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu.onnx.foreign.parts import ForeignModels
+from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.planning.planner import lowered_model
+from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel
+from dmlcpu.onnx.planning.templates import PlanTemplate
+from onnx_models import Builder, assert_like_onnxruntime, coded, codes
+
+SHAPE: Final = (24, 16)
+SCALE: Final = 2.0**-4  # a power of 2, as the weights' is: sums in floats are exact, too
+
+
+def dense(builder: Builder, value: str, rng: np.random.Generator) -> str:
+    weights = builder.dequantized(codes(rng, "int8", (16, 16)), 2.0**-9, np.int8(0))
+    return coded(builder, builder.node("Gemm", [value, weights], transB=1), SCALE)
+
+
+def lowered_nodes(builder: Builder, is_free: bool) -> list[str]:
+    """The nodes of the one native graph of a model, views included."""
+    model, device = load_model(builder.build(), to_run=True), dmlcpu.Device(num_threads=1)
+    arrays = {"x": (np.dtype(np.float32), SHAPE)}
+    lowered: LoweredModel | None
+    if is_free:
+        template = PlanTemplate.of(model, arrays, device, ForeignModels())
+        assert template is not None
+        lowered = template.lowered
+    else:
+        lowered = lowered_model(model, arrays, device, ForeignModels())
+    assert lowered is not None
+    [part] = lowered.parts
+    assert isinstance(part, LoweredGraph)
+    return [node.type for node in part.graph.nodes]
+
+
+@pytest.mark.parametrize("rows", [24, "N"])
+def test_dense_layers_in_a_row_are_transposed_at_their_ends_alone(
+    random_numbers: np.random.Generator, rows: int | str
+) -> None:
+    builder = Builder()
+    value = coded(builder, builder.input("float32", (rows, 16)), SCALE)
+    for _ in range(3):
+        value = dense(builder, value, random_numbers)
+    builder.output(value, "float32")
+    before, behind = ["TRANSPOSE", "RESHAPE"], ["RESHAPE", "TRANSPOSE"]
+    layers = [*before, *["QUANTIZED_LINEAR_CONVOLUTION"] * 3, *behind]
+    expected = ["ELEMENT_WISE_QUANTIZE_LINEAR", *layers, "ELEMENT_WISE_DEQUANTIZE_LINEAR"]
+    assert lowered_nodes(builder, rows == "N") == expected
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(size=SHAPE).astype(np.float32)}, equal=True)
+
+
+@pytest.mark.parametrize("rows", [24, "N"])
+def test_dense_layers_side_by_side_read_one_transposed_matrix(
+    random_numbers: np.random.Generator, rows: int | str
+) -> None:
+    builder = Builder()
+    value = coded(builder, builder.input("float32", (rows, 16)), SCALE)
+    for _ in range(2):
+        builder.output(dense(builder, value, random_numbers), "float32")
+    assert lowered_nodes(builder, rows == "N").count("TRANSPOSE") == 1 + 2
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(size=SHAPE).astype(np.float32)}, equal=True)
