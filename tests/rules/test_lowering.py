@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import dmlcpu
 from dmlcpu.onnx.foreign.parts import ForeignModels
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel
 from dmlcpu.onnx.planning.templates import PlanTemplate
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.use_counts import UseCounts
+from dmlcpu.onnx.values import Tensor
 from onnx_models import Builder, assert_like_onnxruntime, coded, codes
 
 SHAPE: Final = (24, 16)
@@ -67,3 +71,29 @@ def test_dense_layers_side_by_side_read_one_transposed_matrix(
         builder.output(dense(builder, value, random_numbers), "float32")
     assert lowered_nodes(builder, rows == "N").count("TRANSPOSE") == 1 + 2
     assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(size=SHAPE).astype(np.float32)}, equal=True)
+
+
+NO_OPERANDS: Final = {
+    "a constant of 9 axes": np.zeros((1,) * 9, np.float32),
+    "an empty constant": np.zeros((0, 3), np.float32),
+    "a constant of another type": np.zeros(3, np.complex64),
+    "an empty input": Tensor(-1, -1, "empty", np.dtype(np.float32), (0, 3)),
+}
+
+
+@pytest.mark.parametrize("refused", NO_OPERANDS.values(), ids=NO_OPERANDS)
+def test_an_operand_that_is_refused_leaves_all_as_it_was(refused: Any) -> None:
+    """The operands before it, too: neither exported, nor imported, nor a constant of the graph."""
+    lowering = Lowering(dmlcpu.Device(num_threads=1), UseCounts([]), lambda: False, lambda: False)
+    x = Tensor(-1, -1, "x", np.dtype(np.float32), (3,))
+    earlier = lowering.emit("EXAMPLE", [x], np.float32, (3,))
+    lowering.begin_partition()
+    [first, second] = lowering.partitions
+    before = [graph.copy() for graph in (first.graph, second.graph)]
+    with pytest.raises(NotNative, match=r"a tensor of shape|elements of type complex64"):
+        lowering.emit("EXAMPLE", [x, earlier, np.ones(3, np.float32), None, refused], np.float32, (3,))
+    for partition, graph in zip(lowering.partitions, before, strict=True):
+        assert partition.graph.nodes == graph.nodes
+        assert partition.graph.descs == graph.descs
+        assert not partition.exported
+    assert not second.imported

@@ -115,6 +115,12 @@ class Lowering:
         self.export(operand)
         return self.partition.number_of_import(operand)
 
+    def _has(self, operand: Elements) -> bool:
+        """Return whether an operand is in the current graph, where each has been checked."""
+        if isinstance(operand, _CONSTANTS):
+            return self.partition.has_constant(operand)
+        return operand.partition == self.partition.index or operand.name in self.partition.imported
+
     def export(self, tensor: Tensor) -> None:
         """Let others read a value of the partition that computes it, if one does."""
         if tensor.partition >= 0:
@@ -146,11 +152,11 @@ class Lowering:
         """Add an operator, or a view, by its native name.
 
         Raises:
-            NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
+            NotNative: Tensors or attributes are none that a kernel takes; nothing has been added, exported or imported.
         """
         operands = [*map(_unwrapped, inputs)]
         for operand in operands:
-            if isinstance(operand, _CONSTANTS) and not self.partition.has_constant(operand):
+            if operand is not None and not self._has(operand):
                 check_tensor(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
             if entries and not _fit(entries):
