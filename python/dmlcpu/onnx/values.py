@@ -390,7 +390,10 @@ class DeferredCodes(Deferred):
 
 
 Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred
-"""What a name of a model stands for."""
+"""What a name of a model stands for.
+
+Values are told apart as objects: they are keys of dictionaries, so none of their classes has an ``__eq__`` of its own.
+"""
 
 Elements: TypeAlias = Tensor | ConstantElements
 """The elements of a value: of one that is computed the tensor."""
