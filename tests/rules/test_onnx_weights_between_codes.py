@@ -242,6 +242,41 @@ def test_outputs_that_are_moved_stay_floats(tmp_path: Path) -> None:
         assert len(of_weights(coded_here(made.model()))) == len(of_weights(theirs))
 
 
+identity = function("Identity")
+READ: Final[Mapping[str, Product]] = {
+    "reshaped": Product(lambda builder, value: reshaped(builder, with_output(builder, value))),
+    "pooled": Product(lambda builder, value: pooled(builder, with_output(builder, value))),
+    "left as it is": Product(lambda builder, value: identity(builder, with_output(builder, value))),
+    "left as it is and reshaped": Product(
+        lambda builder, value: reshaped(builder, identity(builder, with_output(builder, value)))
+    ),
+    "reshaped and left as it is": Product(
+        lambda builder, value: identity(builder, with_output(builder, reshaped(builder, value)))
+    ),
+    "what is left as it is": Product(lambda builder, value: with_output(builder, identity(builder, value))),
+    "the input, left as it is": Product(before=lambda builder, value: with_output(builder, identity(builder, value))),
+    "what is reshaped": Product(lambda builder, value: with_output(builder, reshaped(builder, value))),
+}
+
+
+@follows_onnxruntime
+@pytest.mark.parametrize("name", READ)
+def test_what_the_caller_reads_between_a_product_and_its_codes(tmp_path: Path, name: str) -> None:
+    model = READ[name].model()
+    theirs = coded_by_onnxruntime(model, tmp_path / "optimized.onnx")
+    assert len(of_weights(coded_here(model))) == len(of_weights(theirs)) == (name == "left as it is")
+
+
+def test_a_product_that_is_transposed_for_its_codes_alone(random_numbers: np.random.Generator) -> None:
+    """Of one that the caller reads as it is, onnxruntime returns the codes' floats; here it stays what it is."""
+    product = Product(lambda builder, value: transposed(builder, with_output(builder, value)))
+    model, feeds = product.model(), fed(product, random_numbers)
+    assert not of_weights(coded_here(model))
+    results, expected = dmlcpu.InferenceSession(model).run(None, feeds), results_of_onnxruntime(model, feeds)
+    np.testing.assert_allclose(results[0], expected[0], rtol=0, atol=3e-6 * float(np.abs(expected[0]).max()))
+    assert np.abs(results[1].astype(int) - expected[1]).max() <= 1
+
+
 def moved_by_no_order(builder: Builder) -> str:
     return str(builder.node("Transpose", [FILTER], perm=(0, 1, 3)))
 

@@ -12,9 +12,10 @@ scale, and one QuantizeLinear reads the result, at most functions behind Relu an
 which quantization changes places. It is so since 1.23. In 1.20 weights stay floats, 1.21 does not look at what reads
 the result, and 1.22 wants the QuantizeLinear at once.
 
-Left in floats here are what it makes codes of only after other optimizations: weights that are computed of constants,
-such as by Mul, products with a BatchNormalization or an addition behind them, Pad before them, and, in branches of an
-If, weights of the branch's own. So are weights that are no finite numbers.
+Left in floats here are products that the caller reads and a Transpose moves, of which onnxruntime returns the floats of
+codes, and what it makes codes of only after other optimizations: weights that are computed of constants, such as by
+Mul, products with a BatchNormalization or an addition behind them, Pad before them, and, in branches of an If, weights
+of the branch's own. So are weights that are no finite numbers.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _Graph:
         outputs: Collection[str],
         ranks: Mapping[str, int],
     ) -> None:
-        self._nodes, self._constants, self._outputs, self._ranks = nodes, constants, outputs, ranks
+        self._nodes, self._constants, self._outputs, self._ranks = nodes, constants, frozenset(outputs), ranks
         self._writers = {name: node for node in nodes for name in node.outputs if name}
 
     @cached_property
@@ -164,25 +165,30 @@ class _Graph:
     def _is_dequantized(self, name: str) -> bool:
         """Return whether a value is dequantized by one scale, or moved after that."""
         node = self._writers.get(name)
-        while node is not None and (_moves_codes(node) or node.operator in _LEFT_OUT) and node.inputs:
+        while node is not None and (_moves_codes(node) or self._is_left_out(node)) and node.inputs:
             node = self._writers.get(node.inputs[0])
         return node is not None and node.operator == "DequantizeLinear" and self._has_one_scale(node)
 
+    def _is_left_out(self, node: Node) -> bool:
+        """Return whether a node changes nothing, and the caller does not read what it returns."""
+        return node.operator in _LEFT_OUT and self._outputs.isdisjoint(node.outputs)
+
     def _is_quantized(self, node: Node, is_moved: bool) -> bool:
         """Return whether the result of a node, moved or not, is quantized, and nothing else becomes of it."""
+        is_output = False
         while len(node.outputs) == 1:
             readers = self._readers.get(node.outputs[0], ())
             if len(readers) != 1:
                 return False
             [reader] = readers
-            is_output = node.outputs[0] in self._outputs
+            is_output = node.outputs[0] in self._outputs or (is_output and node.operator in _LEFT_OUT)
             if reader.operator == "QuantizeLinear":
                 return not is_moved or (not is_output and self._has_one_scale(reader))
-            moves = _moves_codes(reader)
-            if moves or reader.operator in _LEFT_OUT:
-                if is_output:
-                    return False
-            elif is_moved or reader.domain != "" or reader.operator not in _BEFORE_CODES:
+            moves, is_left_out = _moves_codes(reader), self._is_left_out(reader)
+            if moves and is_output:
+                return False
+            is_function = not is_moved and reader.domain == "" and reader.operator in _BEFORE_CODES
+            if not (moves or is_left_out or is_function):
                 return False
             node, is_moved = reader, is_moved or moves
         return False
