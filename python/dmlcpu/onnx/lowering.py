@@ -53,9 +53,12 @@ _CONSTANTS: Final = (np.ndarray, FreeArray)
 class Lowering:
     """The native graphs under construction, and the operators that rules add to the last of them.
 
+    What has been computed for one node is there for others: the floats, the codes and the transpose of a value in later
+    partitions too, which import them; other shapes of it, and what ``once`` makes, in the same partition alone.
+
     Attributes:
         device: Where the graphs will run.
-        partitions: The graphs, in the order in which they run.
+        partitions: One with each graph, in the order in which they run.
         partition: The last one.
         node: The node that is being lowered; it names what is added.
         uses: Of the model's values.

@@ -32,7 +32,7 @@ class UseCounts:
         self._all.subtract(node.reads)
 
     def is_read_once(self, name: str) -> bool:
-        """Return whether one node alone reads a value, or the caller; who asks for its type alone does not count."""
+        """Return whether a value is read once, by a node or the caller; who asks for its type alone does not count."""
         return self._all[name] - self._telling_types[name] == 1
 
     def is_only_dequantized(self, name: str) -> bool:
