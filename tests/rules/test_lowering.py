@@ -9,14 +9,14 @@ import pytest
 
 import dmlcpu
 from dmlcpu.onnx.foreign.parts import ForeignModels
-from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.lowering import Lowering, repeated
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel
 from dmlcpu.onnx.planning.templates import PlanTemplate
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Tensor
+from dmlcpu.onnx.values import Parameters, Tensor
 from onnx_models import Builder, assert_like_onnxruntime, coded, codes
 
 SHAPE: Final = (24, 16)
@@ -97,3 +97,17 @@ def test_an_operand_that_is_refused_leaves_all_as_it_was(refused: Any) -> None:
         assert partition.graph.descs == graph.descs
         assert not partition.exported
     assert not second.imported
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)], ids=str)
+def test_parameters_that_are_shared_cannot_be_written_to(shape: tuple[int, ...]) -> None:
+    lowering = Lowering(dmlcpu.Device(num_threads=1), UseCounts([]), lambda: False, lambda: False)
+    parameters = Parameters(np.float32(0.5), 7, np.dtype(np.uint8))
+    for array, element in zip(lowering.pair(parameters), (0.5, 7), strict=True):
+        view = repeated(array, shape)
+        assert isinstance(view, np.ndarray)
+        assert (view.shape, view.base is array) == (shape or (1,), True)
+        assert (view == element).all()
+        for shared in (array, view):
+            with pytest.raises(ValueError, match="read-only"):
+                shared[...] = 1

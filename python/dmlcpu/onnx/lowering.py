@@ -314,12 +314,14 @@ def _unwrapped(operand: Operand) -> Elements | None:
 
 
 def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
-    """Return scale and zero point as arrays of one element."""
-    return np.array([parameters.scale], np.float32), np.array([parameters.zero_point], parameters.dtype)
+    """Return scale and zero point as arrays of one element that nobody writes to, nor to views of them."""
+    scale, zero_point = np.array([parameters.scale], np.float32), np.array([parameters.zero_point], parameters.dtype)
+    scale.flags.writeable = zero_point.flags.writeable = False
+    return scale, zero_point
 
 
 def repeated(parameter: Array, shape: Sequence[int]) -> ConstantElements:
-    """Return a view of one element with another shape, all strides 0."""
+    """Return a view of an array of one element with another shape, all strides 0."""
     if is_free(shape):
         return broadcast_to(parameter.reshape(()), shape)
     # As numpy's broadcast_to, which takes ten times as long; a model has thousands.
