@@ -28,7 +28,9 @@ def convolution_sums(
 ) -> NDArray[np.int64]:
     """sum (x - xz)(w - wz), exact, {N, OC, ...}. The padding is of x - xz, so it adds nothing."""
     spatial_axes = input.ndim - 2
-    # One tap's products fit int32, which numpy sums in a quarter of the time of int64; taps are added up in int64.
+    # A tap's products of bytes, summed over its channels, fit int32, which numpy sums in a quarter of the time of
+    # int64; taps are added up in int64.
+    assert input.dtype.itemsize == filter.dtype.itemsize == 1
     assert filter.shape[1] * 255 * 255 < 2**31
     images = input.astype(np.int32) - np.int32(one_element(input_zero_point))
     filters = filter.astype(np.int32) - per_channel(filter_zero_point, filter.ndim, 0).astype(np.int32)
