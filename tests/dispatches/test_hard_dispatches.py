@@ -31,6 +31,7 @@ from operator_samples import (
     changed,
     tensor,
 )
+from process_memory import IMPORTED_BY_SCRIPTS
 
 
 @pytest.mark.parametrize(
@@ -221,6 +222,7 @@ SCRIPT = """
 import resource
 import numpy as np
 import dmlcpu
+from process_memory import address_space_bytes
 from dmlcpu import TensorDataType as types, TensorDesc as T
 
 def convolution(channels, flags=dmlcpu.TensorFlags.NONE):
@@ -245,8 +247,7 @@ weight = np.int8([1])
 small = device.compile_operator(device.create_operator(convolution(64)))
 small.dispatch(**inputs, filter_tensor=weight)
 
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29), resource.getrlimit(resource.RLIMIT_AS)[1]))
+resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes() + (1 << 29), resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 # The desc is fine and is planned; the packed filter of 60000 x 60000 codes is what does not fit.
 huge = device.compile_operator(device.create_operator(convolution(60000)))
@@ -280,6 +281,6 @@ print("done")
 
 @pytest.mark.skipif(not CAN_LIMIT_MEMORY, reason="memory cannot be limited here")
 def test_memory_that_runs_out() -> None:
-    command = [sys.executable, "-c", SCRIPT]
+    command = [sys.executable, "-c", IMPORTED_BY_SCRIPTS + SCRIPT]
     completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (completed.returncode, completed.stdout) == (0, "done\n"), completed.stderr

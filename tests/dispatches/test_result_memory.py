@@ -13,6 +13,7 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
+from process_memory import IMPORTED_BY_SCRIPTS
 
 
 def codes(elements: int, seed: int = 0) -> Any:
@@ -112,19 +113,19 @@ SHORT_OF_MEMORY = """
 import resource
 import numpy as np
 import dmlcpu
+from process_memory import address_space_bytes
 
 x = np.zeros(50 << 20, np.uint8)
 held = [dmlcpu.dequantize_linear(x[: 1 << 20], 1.0) for _ in range(60)]
 del held  # 240 MiB are kept
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes() + (100 << 20),) * 2)
 print(dmlcpu.dequantize_linear(x, 1.0).nbytes >> 20)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_what_is_kept_is_given_up_where_memory_is_short() -> None:
-    assert run(SHORT_OF_MEMORY) == "200\n"
+    assert run(IMPORTED_BY_SCRIPTS + SHORT_OF_MEMORY) == "200\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -17,6 +17,7 @@ import dmlcpu
 from conftest import SEED
 from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder
+from process_memory import IMPORTED_BY_SCRIPTS
 
 WIDTH: Final = 512
 
@@ -43,13 +44,14 @@ def test_plans_of_a_session_share_what_they_pack(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(network((1, 3, "H", "W")).build())
     script = """
-import gc, os, sys
+import gc, sys
 import numpy as np
 import dmlcpu
+from process_memory import resident_bytes
 
 def resident():
     gc.collect()
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resident_bytes()
 
 def run(length):
     return session.run(None, {"x": np.full((1, 3, length, length), 9, np.uint8)})
@@ -63,7 +65,7 @@ grown = resident() - before
 assert (run(4)[0] == first[0]).all()
 assert grown < 10_000_000, grown
 """
-    command = [sys.executable, "-c", script, str(path)]
+    command = [sys.executable, "-c", IMPORTED_BY_SCRIPTS + script, str(path)]
     # Left to itself, the allocator keeps as many freed arrays of weights as fit where it happens to have room.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072"}
     completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dmlcpu
@@ -20,6 +19,7 @@ from operator_samples import (
     changed,
     tensor,
 )
+from process_memory import address_space_bytes
 
 __all__ = [
     "CAN_LIMIT_MEMORY",
@@ -41,8 +41,7 @@ def at_once() -> Iterator[None]:
     """Neither time nor memory in proportion to the sizes: what takes half a second or 1 GiB has gone wrong."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if CAN_LIMIT_MEMORY:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), hard))
+        resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes() + (1 << 30), hard))
     begin = time.process_time()
     try:
         yield
