@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from branch_models import SHAPE, assert_both_ways, branch, choosing, conditional, floats, scaled
+from branch_models import SHAPE, assert_both_ways, branch, choosing, conditional, scaled, uniform_floats
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, results_of_onnxruntime
@@ -33,7 +33,7 @@ def test_conditions_of_shapes(random_numbers: np.random.Generator, length: int) 
     condition = by_length(builder, x, 0, length)
     y = conditional(builder, condition, branch("a", scaled(x, 2)), branch("a", scaled(x, -1)))
     builder.output(builder.quantized(builder.node("Relu", [y]), 0.05, POINT), "uint8")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers)})
+    assert_like_onnxruntime(builder.build(), {"x": uniform_floats(random_numbers)})
 
 
 def test_conditions_of_free_shapes(random_numbers: np.random.Generator) -> None:
@@ -53,7 +53,7 @@ def test_conditions_of_free_shapes(random_numbers: np.random.Generator) -> None:
     assert_templates_follow_the_rules(model, [{"x": shape} for shape in shapes], 2)
     session = dmlcpu.InferenceSession(model)
     for shape in shapes:
-        fed = floats(random_numbers, shape)
+        fed = uniform_floats(random_numbers, shape)
         [result] = session.run(None, {"x": fed})
         np.testing.assert_array_equal(result, (fed[0] if shape[0] == 1 else fed.T) * np.float32(3))
         assert {part.provider for part in session.partitions({"x": shape})} == {"dmlcpu"}
@@ -74,7 +74,7 @@ def test_branches_within_branches(random_numbers: np.random.Generator) -> None:
     second = conditional(builder, use, branch("a", scaled(first, 2)), branch("a", nested))
     builder.output(second, "float32")
     model = builder.build()
-    session, feeds = dmlcpu.InferenceSession(model), {"x": floats(random_numbers)}
+    session, feeds = dmlcpu.InferenceSession(model), {"x": uniform_floats(random_numbers)}
     for value in (True, False):
         given = {**feeds, "use": np.array([value])}
         [result], [expected] = session.run(None, given), results_of_onnxruntime(model, given)
@@ -93,7 +93,7 @@ def test_outputs_that_no_node_of_the_branch_writes(random_numbers: np.random.Gen
     results = conditional(builder, condition, branch("a", *twice, *given), branch("b", given[0], given[0], *given))
     for result in results:
         builder.output(result, "float32")
-    model, feeds = builder.build(), {"x": floats(random_numbers)}
+    model, feeds = builder.build(), {"x": uniform_floats(random_numbers)}
     # Onnxruntime takes no such branches.
     expected = [*[np.abs(feeds["x"]) if way else feeds["x"]] * 2, feeds["x"], np.float32([1, 2])]
     ours = dmlcpu.InferenceSession(model).run(None, feeds)
@@ -119,7 +119,7 @@ def test_conditions_that_are_computed(random_numbers: np.random.Generator) -> No
     session = dmlcpu.InferenceSession(model)
     for sign in (1, -1):
         for value in (True, False):
-            feeds = {"x": sign * np.abs(floats(random_numbers)), "use": np.array(value)}
+            feeds = {"x": sign * np.abs(uniform_floats(random_numbers)), "use": np.array(value)}
             [result], [expected] = session.run(None, feeds), results_of_onnxruntime(model, feeds)
             np.testing.assert_array_equal(result, expected)
 
@@ -127,7 +127,7 @@ def test_conditions_that_are_computed(random_numbers: np.random.Generator) -> No
 def test_results_that_nobody_reads(random_numbers: np.random.Generator) -> None:
     """Of a node without a kernel: onnxruntime makes no part without results."""
     then = branch("a", scaled("x", 2), lambda inner: str(inner.node("Tan", ["x"])))
-    session = assert_both_ways(choosing(then, 2).build(), floats(random_numbers))
+    session = assert_both_ways(choosing(then, 2).build(), uniform_floats(random_numbers))
     assert {part.provider for part in session.partitions(values={"use": 1})} == {"dmlcpu"}
 
 
@@ -146,7 +146,7 @@ def test_names_that_graphs_within_have_too(random_numbers: np.random.Generator, 
         inner.output(value, "float32")
     builder = choosing(inner.graph(), 2)
     builder.output("value0_1", "float32")
-    assert_both_ways(builder.build(), floats(random_numbers))
+    assert_both_ways(builder.build(), uniform_floats(random_numbers))
 
 
 def test_names_that_inputs_have_too(random_numbers: np.random.Generator) -> None:
@@ -154,7 +154,7 @@ def test_names_that_inputs_have_too(random_numbers: np.random.Generator) -> None
     name = builder.input("float32", (2,), "If_0/avalue0_0")
     builder.output(builder.node("Neg", [name]), "float32")
     session = dmlcpu.InferenceSession(builder.build())
-    feeds = {"x": floats(random_numbers), "use": np.array(True), name: np.float32([1, 2])}
+    feeds = {"x": uniform_floats(random_numbers), "use": np.array(True), name: np.float32([1, 2])}
     np.testing.assert_array_equal(session.run(None, feeds)[1], [-1, -2])
 
 
@@ -162,7 +162,7 @@ def test_initializers_that_are_listed_as_inputs(random_numbers: np.random.Genera
     then = branch("a", scaled("x", 2))
     for tensor in then.initializer:
         then.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-    assert_both_ways(choosing(then).build(), floats(random_numbers))
+    assert_both_ways(choosing(then).build(), uniform_floats(random_numbers))
 
 
 def test_refusals_are_remembered() -> None:
@@ -237,6 +237,6 @@ def test_conditions_that_branches_make(random_numbers: np.random.Generator) -> N
     assert session.deciding_inputs == ("first", "second", "third")
     for bits in range(8):
         values = {name: bool(bits >> place & 1) for place, name in enumerate(session.deciding_inputs)}
-        feeds = {"x": floats(random_numbers), **{name: np.array(value) for name, value in values.items()}}
+        feeds = {"x": uniform_floats(random_numbers), **{name: np.array(value) for name, value in values.items()}}
         np.testing.assert_array_equal(session.run(None, feeds)[0], results_of_onnxruntime(model, feeds)[0])
         assert {part.provider for part in session.partitions(values=values)} == {"dmlcpu"}

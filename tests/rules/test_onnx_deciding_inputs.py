@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import dmlcpu
-from branch_models import SHAPE, assert_both_ways, branch, choosing, conditional, floats, scaled
+from branch_models import SHAPE, assert_both_ways, branch, choosing, conditional, scaled, uniform_floats
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from onnx_models import POINT, Builder, coded, results_of_onnxruntime
@@ -30,7 +30,7 @@ def test_conditions_that_are_fed(random_numbers: np.random.Generator, shape: tup
     y = conditional(builder, use, branch("a", product), branch("b", doubled))
     builder.output(builder.quantized(y, 0.05, POINT), "uint8")
     model = builder.build()
-    session, fed = dmlcpu.InferenceSession(model), floats(random_numbers)
+    session, fed = dmlcpu.InferenceSession(model), uniform_floats(random_numbers)
     for value in (True, False, False, True):
         feeds = {"x": fed, "use": np.full(shape, value)}
         [result] = session.run(None, feeds)
@@ -50,7 +50,7 @@ def test_conditions_that_follow_from_a_number(random_numbers: np.random.Generato
     other, then = ((lambda inner, by=by: inner.node("Mul", [x, np.float32(by)])) for by in (2, 3))
     builder.output(conditional(builder, condition, branch("a", then), branch("b", other)), "float32")
     builder.output(number, "int64")
-    fed = floats(random_numbers)
+    fed = uniform_floats(random_numbers)
     session = dmlcpu.InferenceSession(builder.build())
     result, again = session.run(None, {"x": fed, "rate": np.array(rate)})
     np.testing.assert_array_equal(result, fed * np.float32(factor))
@@ -64,7 +64,7 @@ def test_more_values_than_plans_are_made_for(random_numbers: np.random.Generator
     condition = builder.node("Less", [number, np.int64([5])])
     then, other = ((lambda inner, by=by: inner.node("Mul", [x, np.float32(by)])) for by in (2, 3))
     builder.output(conditional(builder, condition, branch("a", then), branch("b", other)), "float32")
-    session, fed = dmlcpu.InferenceSession(builder.build()), floats(random_numbers)
+    session, fed = dmlcpu.InferenceSession(builder.build()), uniform_floats(random_numbers)
     for position in [*range(12), 3, 11]:
         [result] = session.run(None, {"x": fed, "position": np.array([position])})
         np.testing.assert_array_equal(result, fed * np.float32(2 if position < 5 else 3))
@@ -92,9 +92,9 @@ def test_values_that_no_input_has(values: dict[str, Any], match: str) -> None:
 
 
 def test_what_decides_has_to_be_fed(random_numbers: np.random.Generator) -> None:
-    session = assert_both_ways(choosing(branch("a", scaled("x", 2))).build(), floats(random_numbers))
+    session = assert_both_ways(choosing(branch("a", scaled("x", 2))).build(), uniform_floats(random_numbers))
     with pytest.raises(dmlcpu.BindingError, match="got no input 'use'"):
-        session.run(None, {"x": floats(random_numbers)})
+        session.run(None, {"x": uniform_floats(random_numbers)})
 
 
 def test_looking_at_partitions_is_no_run(random_numbers: np.random.Generator) -> None:
@@ -118,7 +118,7 @@ def test_values_that_are_no_whole_numbers(value: Any) -> None:
 
 
 def test_threads_that_choose_differently(random_numbers: np.random.Generator) -> None:
-    model, x = choosing(branch("a", scaled("x", 2))).build(), floats(random_numbers)
+    model, x = choosing(branch("a", scaled("x", 2))).build(), uniform_floats(random_numbers)
     session = pickle.loads(pickle.dumps(dmlcpu.InferenceSession(model)))
     feeds = [{"x": x, "use": np.array(value)} for value in (True, False)]
     expected = [results_of_onnxruntime(model, each)[0] for each in feeds]

@@ -17,7 +17,7 @@ SHAPE = (2, 9, 24)
 ROOT_2 = np.float32(np.sqrt(2))
 
 
-def floats(rng: np.random.Generator, shape: tuple[int, ...], size: float = 1) -> Array:
+def normal_floats(rng: np.random.Generator, shape: tuple[int, ...], size: float = 1) -> Array:
     return rng.normal(0, size, shape).astype(np.float32)
 
 
@@ -39,9 +39,9 @@ def spelled_out_norm(builder: Builder, x: str, weight: Array, bias: Array, squar
 def test_spelled_out_norms(random_numbers: np.random.Generator, square: str, opset: int, is_code: bool) -> None:
     builder = Builder(opset)
     x = builder.input("uint8" if is_code else "float32", SHAPE)
-    feed = codes(random_numbers, "uint8", SHAPE) if is_code else floats(random_numbers, SHAPE, 3)
+    feed = codes(random_numbers, "uint8", SHAPE) if is_code else normal_floats(random_numbers, SHAPE, 3)
     value = builder.dequantized(x, 0.04, np.uint8(100)) if is_code else x
-    weight, bias = floats(random_numbers, SHAPE[-1:]), floats(random_numbers, SHAPE[-1:])
+    weight, bias = normal_floats(random_numbers, SHAPE[-1:]), normal_floats(random_numbers, SHAPE[-1:])
     result = spelled_out_norm(builder, value, weight, bias, square)
     builder.output(builder.quantized(result, 0.05, np.uint8(120)) if is_code else result, feed.dtype)
     assert_like_onnxruntime(builder.build(), {"x": feed}, 1)
@@ -53,11 +53,11 @@ def test_steps_of_norms_that_are_read_besides(random_numbers: np.random.Generato
     """Every value on the way, as an output of the model."""
     builder = Builder()
     x = builder.input("float32", SHAPE)
-    weight, bias = floats(random_numbers, SHAPE[-1:]), floats(random_numbers, SHAPE[-1:])
+    weight, bias = normal_floats(random_numbers, SHAPE[-1:]), normal_floats(random_numbers, SHAPE[-1:])
     result = spelled_out_norm(builder, x, weight, bias, "Pow")
     builder.output(result, "float32")
     builder.output(builder.nodes[read].output[0], "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE)})
 
 
 @pytest.mark.parametrize("changed", ["other x", "axis", "exponent", "vector"])
@@ -74,7 +74,7 @@ def test_almost_norms(random_numbers: np.random.Generator, changed: str) -> None
     epsilon = np.full(SHAPE[-1], 900, np.float32) if changed == "vector" else np.float32(900)
     deviation = builder.node("Sqrt", [builder.node("Add", [variance, epsilon])])
     builder.output(builder.node("Div", [distances, deviation]), "float32")
-    feeds = {"x": floats(random_numbers, SHAPE), "y": floats(random_numbers, SHAPE)}
+    feeds = {"x": normal_floats(random_numbers, SHAPE), "y": normal_floats(random_numbers, SHAPE)}
     assert_like_onnxruntime(builder.build(), feeds)
     # What is no distance to its own mean is over the root of its mean square, if anything.
     assert ("LAYER_NORMALIZATION" in steps_of(builder)) == (changed == "other x")
@@ -101,7 +101,7 @@ def test_norms_over_several_axes(
     variance = builder.node("ReduceMean", [builder.node("Mul", [others, others])], axes=of_variance)
     deviation = builder.node("Sqrt", [builder.node("Add", [variance, np.float32(1e-5)])])
     builder.output(builder.node("Div", [distances, deviation]), "float32")
-    feed = codes(random_numbers, "uint8", SHAPE) if is_code else floats(random_numbers, SHAPE, 3)
+    feed = codes(random_numbers, "uint8", SHAPE) if is_code else normal_floats(random_numbers, SHAPE, 3)
     assert_like_onnxruntime(builder.build(), {"x": feed})
 
 
@@ -125,9 +125,9 @@ def test_norms_without_the_mean(random_numbers: np.random.Generator, square: str
     builder = Builder()
     x = builder.input("float32", SHAPE)
     value = builder.node("Exp", [x]) if form == "computed" else coded(builder, x) if form == "codes" else x
-    weight = floats(random_numbers, SHAPE[-1:])
+    weight = normal_floats(random_numbers, SHAPE[-1:])
     builder.output(spelled_out_root_mean_square(builder, value, weight, square, over), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE)})
     if form != "codes":
         assert steps_of(builder) == [*["ELEMENT_WISE_UNARY"] * (form == "computed"), "LAYER_NORMALIZATION"]
 
@@ -136,10 +136,10 @@ def test_norms_without_the_mean(random_numbers: np.random.Generator, square: str
 def test_norms_without_the_mean_whose_steps_are_read(random_numbers: np.random.Generator, read: int) -> None:
     builder = Builder()
     x = builder.input("float32", SHAPE)
-    result = spelled_out_root_mean_square(builder, x, floats(random_numbers, SHAPE[-1:]), "Pow", "1")
+    result = spelled_out_root_mean_square(builder, x, normal_floats(random_numbers, SHAPE[-1:]), "Pow", "1")
     builder.output(result, "float32")
     builder.output(builder.nodes[read - 1].output[0], "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE)})
 
 
 @pytest.mark.parametrize("changed", ["other x", "axis", "cube", "vector", "two over it", "root over x"])
@@ -157,7 +157,7 @@ def test_almost_norms_without_the_mean(random_numbers: np.random.Generator, chan
     else:
         result = builder.node("Div", [y if changed == "other x" else x, root])
     builder.output(result, "float32")
-    feeds = {"x": 1 + np.abs(floats(random_numbers, SHAPE)), "y": floats(random_numbers, SHAPE)}
+    feeds = {"x": 1 + np.abs(normal_floats(random_numbers, SHAPE)), "y": normal_floats(random_numbers, SHAPE)}
     assert_like_onnxruntime(builder.build(), feeds)
     assert "LAYER_NORMALIZATION" not in steps_of(builder)
 
@@ -168,7 +168,7 @@ def test_means_of_floats(random_numbers: np.random.Generator, axes: list[int], k
     builder = Builder()
     result = builder.node("ReduceMean", [builder.input("float32", SHAPE)], axes=axes, keepdims=keepdims)
     builder.output(result, "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE)})
 
 
 def gelu(builder: Builder, x: str, form: str) -> str:
@@ -186,7 +186,7 @@ def gelu(builder: Builder, x: str, form: str) -> str:
 def test_gelu_of_floats(random_numbers: np.random.Generator, form: str) -> None:
     builder = Builder()
     builder.output(gelu(builder, builder.input("float32", SHAPE), form), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE, 2)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE, 2)})
     assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
 
 
@@ -222,7 +222,7 @@ TANH_FORMS = ["power", "fast", "cube"]
 def test_gelu_by_tanh_of_floats(random_numbers: np.random.Generator, form: str) -> None:
     builder = Builder()
     builder.output(gelu_by_tanh(builder, builder.input("float32", SHAPE), form), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE, 2)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE, 2)})
     assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
 
 
@@ -248,9 +248,9 @@ def test_what_is_no_gelu_by_tanh(random_numbers: np.random.Generator, change: st
     one = builder.node("Add", [tanh, np.float32(0.9 if change == "no 1" else 1)])
     half = np.float32(0.4 if change == "another half" else 0.5)
     builder.output(builder.node("Mul", [builder.node("Mul", [x, half]), one]), "float32")
-    feeds = {"x": floats(random_numbers, SHAPE, 2)}
+    feeds = {"x": normal_floats(random_numbers, SHAPE, 2)}
     if change == "another x":
-        feeds["other"] = floats(random_numbers, SHAPE, 2)
+        feeds["other"] = normal_floats(random_numbers, SHAPE, 2)
     if change == "cube read":
         builder.output(cube, "float32")
     assert_like_onnxruntime(builder.build(), feeds)
@@ -261,7 +261,7 @@ def test_what_is_no_gelu_by_tanh(random_numbers: np.random.Generator, change: st
 def test_gelu_nodes_of_floats(random_numbers: np.random.Generator) -> None:
     builder = Builder(20)
     builder.output(builder.node("Gelu", [builder.input("float32", SHAPE)]), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE, 2)})
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, SHAPE, 2)})
     assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
 
 
@@ -286,7 +286,9 @@ def test_products_of_floats(
         order = [*range(len(given) - 2), len(given) - 1, len(given) - 2]
         b = builder.node("Transpose", [b], perm=order)
     builder.output(builder.node("MatMul", [builder.input("float32", a_shape, "a"), b]), "float32")
-    assert_like_onnxruntime(builder.build(), {"a": floats(random_numbers, a_shape), "b": floats(random_numbers, given)})
+    assert_like_onnxruntime(
+        builder.build(), {"a": normal_floats(random_numbers, a_shape), "b": normal_floats(random_numbers, given)}
+    )
     assert steps_of(builder) == ["FLOAT_PRODUCT"]
 
 
@@ -301,7 +303,7 @@ def test_dynamically_quantized_products(random_numbers: np.random.Generator, for
     cast = builder.node("Cast", [product], to=1)
     result = builder.node("Mul", [builder.node("Mul", [scale, scales]), cast])
     if form != "no bias":
-        operands = [floats(random_numbers, (6,)), result]
+        operands = [normal_floats(random_numbers, (6,)), result]
         result = builder.node("Add", operands if form == "bias first" else operands[::-1])
     builder.output(result, "float32")
     if form == "sums are read":
@@ -340,7 +342,7 @@ def test_exponents_of_more_axes(random_numbers: np.random.Generator, exponent: i
     """They give them to the result, where no function is recognised then."""
     builder = Builder()
     x = builder.input("float32", (2, 3))
-    feeds = {"x": floats(random_numbers, (2, 3))}
+    feeds = {"x": normal_floats(random_numbers, (2, 3))}
     value = builder.dequantized(builder.quantized(x, 0.05, np.uint8(128)), 0.05, np.uint8(128)) if of_codes else x
     powers = builder.node("Pow", [value, np.full((1, 1, 1), exponent, np.float32)])
     mean = builder.node("ReduceMean", [powers], axes=[-1])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from onnx_models import Builder, coded, results_of_onnxruntime
 
-__all__ = ["SHAPE", "assert_both_ways", "branch", "choosing", "conditional", "floats", "scaled"]
+__all__ = ["SHAPE", "assert_both_ways", "branch", "choosing", "conditional", "scaled", "uniform_floats"]
 
 Array = NDArray[Any]
 
@@ -37,7 +37,7 @@ def conditional(builder: Builder, condition: str, then: onnx.GraphProto, other: 
     return builder.node("If", [condition], count, then_branch=then, else_branch=other)
 
 
-def floats(random_numbers: np.random.Generator, shape: Sequence[int] = SHAPE) -> Array:
+def uniform_floats(random_numbers: np.random.Generator, shape: Sequence[int] = SHAPE) -> Array:
     return random_numbers.uniform(-5, 5, shape).astype(np.float32)
 
 
