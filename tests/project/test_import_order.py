@@ -20,6 +20,7 @@ ORDER = (
     "refusals",
     "missing_package",
     "type_names",
+    "parameters",
     "values",
     "models",
     "coded_weights",

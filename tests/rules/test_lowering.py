@@ -11,12 +11,13 @@ import dmlcpu
 from dmlcpu.onnx.foreign.parts import ForeignModels
 from dmlcpu.onnx.lowering import Lowering, repeated
 from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel
 from dmlcpu.onnx.planning.templates import PlanTemplate
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Parameters, Tensor
+from dmlcpu.onnx.values import Tensor
 from onnx_models import Builder, assert_like_onnxruntime, coded, codes
 
 SHAPE: Final = (24, 16)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx.lowering import quantize
-from dmlcpu.onnx.values import Parameters
+from dmlcpu.onnx.parameters import Parameters
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, ints, small_convolution
 from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 

@@ -19,6 +19,7 @@ from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
+from dmlcpu.onnx.parameters import ParameterKey, Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import (
@@ -30,8 +31,6 @@ from dmlcpu.onnx.values import (
     Elements,
     FreeArray,
     Operand,
-    ParameterKey,
-    Parameters,
     Table,
     Tensor,
     Value,

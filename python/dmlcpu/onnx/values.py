@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ __all__ = [
     "Elements",
     "FreeArray",
     "Operand",
-    "ParameterKey",
-    "Parameters",
     "Table",
     "Tensor",
     "Value",
@@ -193,50 +192,6 @@ class Tensor:
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-
-
-ParameterKey: TypeAlias = tuple[bytes, int, np.dtype[Any]]
-"""What tells parameters apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """Scale, zero point and type of codes, the same for all elements of a tensor."""
-
-    scale: np.float32
-    zero_point: int
-    dtype: np.dtype[Any]
-
-    @property
-    def key(self) -> ParameterKey:
-        """The same where the same codes are made: of scales 0 and -0, which are equal, it is not, and of NaN it is."""
-        return self.scale.tobytes(), self.zero_point, self.dtype
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the codes of floats have the floats' order: not of a scale below 0, of 0 or without an end."""
-        return bool(0 < self.scale < np.inf)
-
-    @property
-    def keeps_codes(self) -> bool:
-        """Whether quantization makes codes of their own floats again; of some other scales it may, too.
-
-        A product with the scale and the quotient by it, each rounded, are at most 256 * 2**-22 from the integer between
-        -255 and 255 that they began with, if neither overflows or becomes denormal.
-        """
-        return 2.0**-100 < abs(float(self.scale)) < 2.0**100
-
-    @property
-    def of_other_sign(self) -> Parameters:
-        """What makes UINT8 codes in place of INT8 ones, 128 more each, or the other way round."""
-        dtype, offset = (np.uint8, 128) if self.dtype == np.int8 else (np.int8, -128)
-        return Parameters(self.scale, self.zero_point + offset, np.dtype(dtype))
-
-    def floats(self) -> Array:
-        """Return the floats of all 256 codes, by the byte of a code."""
-        codes = np.arange(256, dtype=np.uint8).view(self.dtype)
-        with np.errstate(all="ignore"):  # scales may be infinite or no numbers
-            return np.asarray((codes.astype(np.float32) - np.float32(self.zero_point)) * self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

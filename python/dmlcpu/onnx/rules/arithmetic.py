@@ -13,24 +13,14 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.element_wise import on_each_float, on_floats, on_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Elements,
-    Operand,
-    Parameters,
-    Table,
-    Tensor,
-    Value,
-)
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["RULES", "Multiple", "binary", "plus", "power"]
 

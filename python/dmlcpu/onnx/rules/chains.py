@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function, gelu_by_tanh
@@ -23,7 +24,7 @@ from dmlcpu.onnx.rules.normalization import LayerNormalization, root_mean_square
 from dmlcpu.onnx.rules.operands import computed_floats, present
 from dmlcpu.onnx.rules.pooling import StackedSum
 from dmlcpu.onnx.rules.reduction import computed_mean, mean_axes
-from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Table, Tensor, Value
 
 __all__ = ["RULES"]
 

@@ -13,6 +13,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, broadcast, compared, on_integers
 from dmlcpu.onnx.rules.movement import sliced
@@ -25,7 +26,6 @@ from dmlcpu.onnx.values import (
     Dequantized,
     Elements,
     FreeArray,
-    Parameters,
     Table,
     Tensor,
     Value,

@@ -18,6 +18,7 @@ from dmlcpu.onnx.constants.constant_functions import LARGEST_ENDS
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES
@@ -31,7 +32,6 @@ from dmlcpu.onnx.values import (
     Dequantized,
     Elements,
     FreeArray,
-    Parameters,
     Table,
     Tensor,
     Value,

@@ -10,13 +10,14 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.activation import table_only
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.element_wise import on_each_float
 from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.operands import computed_floats, constant, present
-from dmlcpu.onnx.values import Constant, Deferred, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "gelu_by_error_function", "gelu_by_tanh"]
 

@@ -13,6 +13,7 @@ from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.element_wise import on_floats
@@ -20,18 +21,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Elements,
-    Operand,
-    Parameters,
-    Table,
-    Tensor,
-    Value,
-)
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes", "times"]
 

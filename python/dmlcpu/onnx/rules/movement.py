@@ -17,6 +17,7 @@ from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.rules.wide_codes import WideCodes
@@ -27,7 +28,6 @@ from dmlcpu.onnx.values import (
     Dequantized,
     Elements,
     Operand,
-    Parameters,
     Table,
     Tensor,
     Value,

@@ -11,8 +11,9 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Parameters, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Value
 
 __all__ = [
     "aligned",

@@ -12,6 +12,7 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to, quantize
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES
 from dmlcpu.onnx.rules.gathering import gathered
@@ -24,7 +25,6 @@ from dmlcpu.onnx.values import (
     Deferred,
     Dequantized,
     Elements,
-    Parameters,
     Table,
     Tensor,
     Value,

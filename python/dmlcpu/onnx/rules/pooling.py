@@ -12,6 +12,7 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.element_wise import on_floats
@@ -22,7 +23,7 @@ from dmlcpu.onnx.rules.operands import computed, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
 from dmlcpu.onnx.rules.windows import Window, automatic_padding, window_of
-from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Array, Deferred, Operand, Table, Tensor, Value, constant_by
 
 __all__ = [
     "RULES",

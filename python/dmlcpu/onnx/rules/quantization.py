@@ -18,6 +18,7 @@ from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, DequantizedNibbles
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.float8_codes import FLOAT8_TYPES, float8_codes, float8_parameters, rounded_to_float8
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
@@ -29,7 +30,6 @@ from dmlcpu.onnx.values import (
     DeferredCodes,
     Dequantized,
     Operand,
-    Parameters,
     Table,
     Tensor,
     Value,

@@ -12,7 +12,8 @@ from dmlcpu.graph.lengths import derived
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering
-from dmlcpu.onnx.values import Array, Operand, Parameters, Tensor
+from dmlcpu.onnx.parameters import Parameters
+from dmlcpu.onnx.values import Array, Operand, Tensor
 
 __all__ = ["FreeTaps", "Taps", "as_image", "attributes_of", "resampled"]
 

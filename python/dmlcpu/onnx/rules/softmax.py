@@ -11,12 +11,13 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import compared
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, parameters_of, present
-from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Array, Deferred, Operand, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
 

@@ -11,24 +11,14 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, scaled_sums, with_bias
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.transposed_blocks import are_blocks, transposed_blocks
 from dmlcpu.onnx.rules.transposed_phases import Phase, PhasedConvolution, phases_of_node, taps_of
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Operand,
-    Parameters,
-    Table,
-    Tensor,
-    Value,
-    element_type,
-)
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["FEWEST_CHANNELS", "RULES"]
 

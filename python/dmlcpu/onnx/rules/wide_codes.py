@@ -12,22 +12,12 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise import low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    DeferredCodes,
-    Dequantized,
-    Parameters,
-    Table,
-    Tensor,
-    Value,
-    constant_by,
-    source_of,
-)
+from dmlcpu.onnx.values import Array, Constant, DeferredCodes, Dequantized, Table, Tensor, Value, constant_by, source_of
 
 __all__ = ["WIDE_TYPES", "WideCodes", "wide_codes", "wide_parameters"]
 

@@ -1,0 +1,205 @@
+"""FLOAT_POOLING of {N, C, H, W} memory: planes in bands, by themselves, transposed, or several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from float_windows import ATTRIBUTES, output_sizes
+from graph_cases import assert_native_matches_reference, strides_of
+from native_operator import bind_native
+from operator_case import OperatorCase
+from strided_tensor import StridedTensor, blank_tensor, element_span
+
+Devices = Mapping[str, dmlcpu.Device]
+
+
+@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize(
+    ("spatial", "window", "stride", "dilation", "padding"),
+    [
+        ((70, 60), 3, 1, 1, 1),
+        ((13, 13), 5, 1, 1, 2),
+        ((80, 121), 3, 2, 1, 1),
+        ((75, 34), 2, 2, 1, 0),
+        ((64, 33), 3, 1, 2, 2),
+        ((40, 50), 4, 2, 3, 5),
+        ((30, 260), 2, 2, 1, 0),
+        ((9, 2000), 3, 1, 1, 1),
+        ((60, 128), 3, 1, 1, 1),
+        ((60, 129), 3, 1, 1, 1),
+        ((60, 120), 2, 1, 28, 0),
+        ((60, 65), 3, 3, 1, 1),
+    ],
+    ids=str,
+)
+def test_planes(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    output_layout: str,
+    spatial: tuple[int, int],
+    window: int,
+    stride: int,
+    dilation: int,
+    padding: int,
+) -> None:
+    """Rows of several bands, by themselves where these are too long, and of elements that are skipped."""
+    attributes = {
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": (stride, stride),
+        "dilations": (dilation, dilation),
+        "window_size": (window, window),
+        "start_padding": (padding, padding),
+        "end_padding": (padding, padding),
+    }
+    sizes = (2, 3, *spatial)
+    strides, pooled = strides_of(sizes, "channels first", 5), output_sizes(sizes, attributes)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, strides_of(pooled, output_layout, 3)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("spatial", [(1, 7), (1, 12), (2, 9), (8, 8), (1, 64), (5, 13)], ids=str)
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("channels", [3, 4, 15, 131])
+def test_planes_of_few_elements(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    spatial: tuple[int, int],
+    gap: int,
+    channels: int,
+) -> None:
+    """Windows that are planes, of which many are transposed together."""
+    attributes = {
+        **ATTRIBUTES,
+        "function": (function,),
+        "window_size": spatial,
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    sizes = (2, channels, *spatial)
+    strides = strides_of(sizes, "channels first", gap)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", (2, channels, 1, 1), None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+def planes_apart(sizes: tuple[int, ...], gap: int) -> tuple[int, ...]:
+    """The strides of planes with a gap behind each, and one of the columns in a row of {N, C, H, W}."""
+    _, channels, rows, columns = sizes
+    plane = rows * columns + gap
+    return (channels * plane, plane, columns, 1)
+
+
+@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("gaps", [(0, 0), (3, 0), (0, 5)], ids=str)
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("spatial", [(12, 12), (6, 60), (18, 132), (6, 3)], ids=str)
+def test_planes_that_no_window_reaches_beyond(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    gaps: tuple[int, int],
+    stride: int,
+    spatial: tuple[int, int],
+) -> None:
+    """One behind the other, or apart in the input or in the output; windows are as long as the stride."""
+    attributes = {
+        **ATTRIBUTES,
+        "function": (function,),
+        "strides": (stride, stride),
+        "window_size": (stride, stride),
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    sizes = (2, 70, *spatial)
+    pooled = output_sizes(sizes, attributes)
+    strides = planes_apart(sizes, gaps[0])
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, planes_apart(pooled, gaps[1])),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize(
+    ("spatial", "window", "gaps", "are_one"),
+    [
+        ((14, 14), (2, 2), (0, 0), True),
+        ((14, 14), (2, 2), (3, 0), False),
+        ((14, 14), (2, 2), (0, 3), False),
+        ((15, 14), (2, 2), (0, 0), False),  # the last row is in no window
+        ((8, 8), (1, 2), (0, 0), False),  # no bands of different strides
+        ((8, 4), (4, 2), (0, 0), False),
+    ],
+)
+def test_tells_of_planes_as_one(
+    devices: Devices, spatial: tuple[int, int], window: tuple[int, int], gaps: tuple[int, int], are_one: bool
+) -> None:
+    attributes = {
+        **ATTRIBUTES,
+        "strides": window,
+        "window_size": window,
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    sizes = (2, 70, *spatial)
+    pooled = output_sizes(sizes, attributes)
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", sizes, planes_apart(sizes, gaps[0])),
+        "output_tensor": blank_tensor("FLOAT32", pooled, planes_apart(pooled, gaps[1])),
+    }
+    for device in devices.values():
+        told = bind_native(device, "FLOAT_POOLING", tensors, attributes).describe()
+        assert ("of all planes as one" in told) == (are_one and device.isa != "scalar"), told
+
+
+@pytest.mark.parametrize(
+    ("columns", "stride", "dilation", "rows"),
+    [
+        (28, 1, 1, 40),
+        (128, 1, 1, 15),
+        (129, 1, 1, None),
+        (64, 2, 1, 15),
+        (65, 2, 1, None),
+        (10, 3, 1, None),
+        (110, 1, 10, 11),
+        (110, 1, 11, None),
+    ],
+)
+def test_tells_of_bands(device: dmlcpu.Device, columns: int, stride: int, dilation: int, rows: int | None) -> None:
+    """Rows of at most so many columns are pooled in bands, unless most of a band were copied several times."""
+    attributes = {
+        **ATTRIBUTES,
+        "strides": (stride, stride),
+        "dilations": (dilation, dilation),
+        "window_size": (3, 3),
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    spatial = ((length - 1) * stride + 2 * dilation + 1 for length in (40, columns))
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", (2, 3, *spatial), None),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, 40, columns), None),
+    }
+    told = bind_native(device, "FLOAT_POOLING", tensors, attributes).describe()
+    assert (f", in bands of {rows} rows\n" in told) if rows else ("bands" not in told)

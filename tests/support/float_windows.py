@@ -1,0 +1,26 @@
+"""Windows of FLOAT_POOLING: attributes that tests change, and the output that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = ["ATTRIBUTES", "Attributes", "output_sizes"]
+
+Attributes = Mapping[str, Sequence[int]]
+
+ATTRIBUTES: Attributes = {
+    "function": (0,),
+    "include_padding": (0,),
+    "strides": (2, 2),
+    "dilations": (1, 1),
+    "window_size": (3, 2),
+    "start_padding": (1, 0),
+    "end_padding": (1, 0),
+}
+
+
+def output_sizes(sizes: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
+    names = ("window_size", "strides", "dilations", "start_padding", "end_padding")
+    numbers = zip(sizes[2:], *(attributes[name] for name in names), strict=True)
+    spatial = ((size + start + end - (w - 1) * d - 1) // step + 1 for size, w, step, d, start, end in numbers)
+    return (*sizes[:2], *spatial)
