@@ -51,6 +51,7 @@ struct FloatWindow {
 using FloatPoolFunction = void (*)(const FloatPoolRun& run) noexcept;
 
 struct FloatPoolKernels {
+  std::size_t lanes;  // of a vector
   FloatPoolFunction sums;
   FloatPoolFunction maxima;
   FloatPoolFunction minima;

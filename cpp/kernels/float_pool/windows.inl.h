@@ -165,7 +165,8 @@ float extreme_of_window(const FloatWindow& operands) noexcept {
   return result == 0.0f ? last_zero(window) : result;
 }
 
-constexpr FloatPoolKernels kWindows = {.sums = write_windows<Sum>,
+constexpr FloatPoolKernels kWindows = {.lanes = kLanes,
+                                       .sums = write_windows<Sum>,
                                        .maxima = write_windows<Maximum>,
                                        .minima = write_windows<Minimum>,
                                        .largest = extreme_of_window<Maximum>,

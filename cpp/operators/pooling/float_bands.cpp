@@ -177,9 +177,8 @@ PoolingGeometry with_joined_planes(const PoolingGeometry& of_planes, FloatPool f
                         (vertical.window - 1) * vertical.dilation < vertical.stride;
   const bool adjoin = geometry.input_channel_step == vertical.input * vertical.input_step &&
                       geometry.output_channel_step == vertical.output * vertical.output_step;
-  if (target.isa == Isa::scalar || !is_tiled || !adjoin || geometry.channels > kMostRows / vertical.input) {
-    return of_planes;
-  }
+  const bool has_lanes = target.kernels().float_pool->lanes > 1;
+  if (!has_lanes || !is_tiled || !adjoin || geometry.channels > kMostRows / vertical.input) return of_planes;
   vertical.input *= geometry.channels;
   vertical.output *= geometry.channels;
   geometry.channels = 1;
