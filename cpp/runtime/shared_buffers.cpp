@@ -40,6 +40,7 @@ std::shared_ptr<const AlignedBuffer> SharedBuffers::shared(AlignedBuffer buffer)
   // All that takes long is done without the lock: comparing, allocating, and freeing what nobody holds any more.
   const std::size_t hash = hash_of(buffer);
   auto own = std::make_shared<const AlignedBuffer>(std::move(buffer));
+  std::list<Entry>& entries = entries_[hash % kLists];
   std::list<Entry> entry, expired;
   entry.push_back({hash, own});
   // Held until the end, so that none of them expires and is taken for another.
@@ -48,16 +49,16 @@ std::shared_ptr<const AlignedBuffer> SharedBuffers::shared(AlignedBuffer buffer)
     compared.push_back(nullptr);
     std::shared_ptr<const AlignedBuffer>& other = compared.back();
     if (!hold_lock()) return own;
-    for (auto each = entries_.begin(); each != entries_.end() && !other;) {
+    for (auto each = entries.begin(); each != entries.end() && !other;) {
       const auto here = each++;
       if (here->buffer.expired()) {
-        expired.splice(expired.end(), entries_, here);
+        expired.splice(expired.end(), entries, here);
       } else if (here->hash == hash) {
         other = here->buffer.lock();
         if (std::find(compared.begin(), compared.end() - 1, other) != compared.end() - 1) other = nullptr;
       }
     }
-    if (!other) entries_.splice(entries_.end(), entry);
+    if (!other) entries.splice(entries.end(), entry);
     lock_.release();
     if (!other) return own;
     if (other->size() == own->size() && std::memcmp(other->data(), own->data(), own->size()) == 0) return other;

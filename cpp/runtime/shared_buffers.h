@@ -2,6 +2,7 @@
 // they share. Told apart by content, so that no packing has to say what it depends on.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <list>
 #include <memory>
@@ -26,8 +27,12 @@ class SharedBuffers {
 
   bool hold_lock() noexcept;
 
+  // Entries by what their hashes leave of a division by the number of lists. Every length of a text brings constants of
+  // its own, such as masks, which plans by the hundred hold: one list of them all would take longer than packing.
+  static constexpr std::size_t kLists = 256;
+
   BriefLock lock_;
-  std::list<Entry> entries_;
+  std::array<std::list<Entry>, kLists> entries_;
 };
 
 }  // namespace dmlcpu
