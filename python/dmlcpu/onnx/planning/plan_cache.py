@@ -53,7 +53,10 @@ class PlanCache(Mapping[PlanKey, ExecutablePlan]):
         self.forget(key)
         self._size += plan.size
         while len(self) >= _MIN_PLANS and (len(self) >= _MAX_PLANS or self._size > _MAX_BYTES):
-            self._remove(min(self._plans, key=lambda key: self._plans[key].last_use))
+            oldest, _ = min(
+                self._plans.items(), key=lambda kept: kept[1].last_use
+            )  # keys are long, and slow to look up
+            self._remove(oldest)
         self._plans[key] = plan
 
     def forget(self, key: PlanKey) -> None:
