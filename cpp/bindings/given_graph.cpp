@@ -27,6 +27,11 @@ GraphValue value_of(const DescribedRow& row) {
   return value;
 }
 
+// Whether all elements of an array are the same one.
+bool is_repeated(const py::array& array) {
+  return std::all_of(array.strides(), array.strides() + array.ndim(), [](py::ssize_t stride) { return stride == 0; });
+}
+
 }  // namespace
 
 GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes,
@@ -44,8 +49,14 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
   for (NodeRow& row : nodes)
     graph_.nodes.push_back(std::make_shared<GraphNode>(std::make_from_tuple<GraphNode>(std::move(row))));
   for (const auto& [value, axis, length] : free) {
-    if (value >= graph_.values.size() || axis >= graph_.values[value].layout.rank || arrays_[value]) {
+    if (value >= graph_.values.size() || axis >= graph_.values[value].layout.rank) {
       throw std::invalid_argument("a free size of no axis of a value");
+    }
+    if (arrays_[value]) {
+      if (!is_repeated(py::reinterpret_borrow<py::array>(arrays_[value]))) {
+        throw std::invalid_argument("a free size of an array of several elements");
+      }
+      graph_.values[value].layout.strides = {};  // numpy's are packed where all lengths are 1
     }
     if (length >= free.size()) throw std::invalid_argument("more lengths than there are free sizes");
     lengths_ = std::max(lengths_, length + 1);
@@ -63,7 +74,8 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
   }
   for (const auto& [number, axis, length] : *free_) {
     TensorLayout& layout = other->graph_.values[number].layout;
-    layout = packed(layout);
+    const TensorLayout whole = packed(layout);
+    if (!arrays_[number]) layout = whole;
   }
   for (const auto& [number, array] : arrays) {
     if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");

@@ -74,8 +74,12 @@ class FreeGraph:
         for value, array in self._constants_at(replay).items():
             graph.constants[value] = array
         for value, desc in self._descs:
+            sizes = replay.lengths(desc.sizes)
+            if graph.kinds[value] is ValueKind.CONSTANT:
+                graph.descs[value], graph.constants[value] = None, np.broadcast_to(_element(graph, value), sizes)
+                continue
             make = PackedDesc if graph.kinds[value] is ValueKind.INTERMEDIATE else TensorDesc
-            graph.descs[value] = make(desc.data_type, replay.lengths(desc.sizes))
+            graph.descs[value] = make(desc.data_type, sizes)
         for place, attributes in self._attributes_at(replay).items():
             graph.nodes[place] = graph.nodes[place]._replace(attributes=attributes)
         return graph
@@ -115,6 +119,14 @@ class FreeGraph:
             place: {name: _known(entry, replay) for name, entry in self._graph.nodes[place].attributes.items()}
             for place, _ in self._attributes
         }
+
+
+def _element(graph: NativeGraph, value: int) -> np.ndarray[Any, Any]:
+    """Return the element of a constant that is repeated."""
+    element = graph.constants[value]
+    assert isinstance(element, np.ndarray)
+    assert element.ndim == 0
+    return element
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,11 +97,14 @@ class NativeGraph:
         graph.constants = {numbers[value]: array for value, array in self.constants.items() if value in numbers}
         graph.outputs = [numbers[value] for value in self.outputs]
         graph.nodes = [
-            node._replace(
-                inputs=tuple(None if value is None else numbers[value] for value in node.inputs),
-                outputs=tuple(numbers[value] for value in node.outputs),
+            NodeRow(
+                type,
+                name,
+                tuple(None if value is None else numbers[value] for value in inputs),
+                tuple(numbers[value] for value in outputs),
+                attributes,
             )
-            for node in reversed(nodes)
+            for type, name, inputs, outputs, attributes in reversed(nodes)
         ]
         return graph, numbers
 
@@ -147,6 +150,12 @@ class NativeGraph:
         self.constants[value] = array
         return value
 
+    def add_repeated(self, element: _Array, desc: FreeDesc) -> int:
+        """Add a constant of one element that is repeated along axes of which lengths are known only later."""
+        value = self._add_value(ValueKind.CONSTANT, "", desc)
+        self.constants[value] = element
+        return value
+
     def add_node(
         self,
         type: str,
@@ -156,7 +165,11 @@ class NativeGraph:
         name: str = "",
     ) -> list[int]:
         """Add an operator by its native name, its inputs numbered as in its desc; return its outputs."""
-        values = [self._add_value(ValueKind.INTERMEDIATE, "", desc) for desc in outputs]
+        first = len(self.descs)
+        self.kinds += (ValueKind.INTERMEDIATE,) * len(outputs)
+        self.names += ("",) * len(outputs)
+        self.descs += outputs
+        values = [*range(first, first + len(outputs))]
         self.nodes.append(
             NodeRow(type, name or f"node {len(self.nodes)}", tuple(inputs), tuple(values), dict(attributes or {}))
         )
@@ -221,7 +234,7 @@ class NativeGraph:
         """Return the constants that have descs, by value; None for those that are given later, under their names."""
         described: dict[int, _Array | None] = {}
         for value, array in self.constants.items():
-            if self.descs[value] is not None:
+            if isinstance(self.descs[value], TensorDesc):
                 assert not isinstance(array, Derived)
                 described[value] = array
         return described
@@ -242,5 +255,6 @@ class NativeGraph:
 
 def as_a_desc_can_say(array: _Array) -> _Array:
     """Return an array packed if no desc can say how it lies in memory, or if it is not aligned to its elements."""
-    goes_forward = array.flags.c_contiguous or all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
-    return array if goes_forward and array.flags.aligned else array.copy()
+    flags = array.flags
+    goes_forward = flags.c_contiguous or all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
+    return array if goes_forward and flags.aligned else array.copy()

@@ -31,6 +31,7 @@ from dmlcpu.onnx.values import (
     Elements,
     FreeArray,
     Operand,
+    RepeatedElement,
     Table,
     Tensor,
     Value,
@@ -45,8 +46,10 @@ _Made = TypeVar("_Made")
 
 # Attributes have 64 bits.
 _INT64_END = 1 << 63
-# Kinds of constant elements: a tuple, which is looked through in half of a union's time.
-_CONSTANTS: Final = (np.ndarray, FreeArray)
+# Of so few a copy takes less time than compiling an operator does.
+_FEW_FLOATS: Final = 1 << 14
+# A tuple, which is looked through in a third of a union's time.
+_CONSTANTS: Final = (Constant, Dequantized)
 
 
 class Lowering:
@@ -108,20 +111,13 @@ class Lowering:
         return self._number(_unwrapped(operand))
 
     def _number(self, operand: Elements | None) -> int | None:
-        if operand is None:
-            return None
-        if isinstance(operand, _CONSTANTS):
-            return self.partition.number_of_constant(operand)
-        if operand.partition == self.partition.index:
-            return operand.number
+        known = self.partition.known_number(operand)
+        if known is not None or operand is None:
+            return known
+        if not isinstance(operand, Tensor):
+            return self.partition.add_constant(operand)
         self.export(operand)
-        return self.partition.number_of_import(operand)
-
-    def _has(self, operand: Elements) -> bool:
-        """Return whether an operand is in the current graph, where each has been checked."""
-        if isinstance(operand, _CONSTANTS):
-            return self.partition.has_constant(operand)
-        return operand.partition == self.partition.index or operand.name in self.partition.imported
+        return self.partition.add_import(operand)
 
     def export(self, tensor: Tensor) -> None:
         """Let others read a value of the partition that computes it, if one does."""
@@ -156,15 +152,19 @@ class Lowering:
         Raises:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added, exported or imported.
         """
-        operands = [*map(_unwrapped, inputs)]
-        for operand in operands:
-            if operand is not None and not self._has(operand):
+        operands = [operand.elements() if isinstance(operand, Constant) else operand for operand in inputs]
+        numbers = [*map(self.partition.known_number, operands)]
+        for operand, number in zip(operands, numbers, strict=True):
+            if number is None and operand is not None:
                 check_tensor(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
             if entries and not _fit(entries):
                 raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
-        numbers = [self._number(operand) for operand in operands]
+        numbers = [
+            self._number(operand) if number is None else number
+            for operand, number in zip(operands, numbers, strict=True)
+        ]
         name = "" if self.node is None else self.node.name
         made = self.partition.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
@@ -205,7 +205,7 @@ class Lowering:
 
     def elements(self, value: Value) -> Elements:
         """Return what :meth:`floats` does, also where a constant is known only later."""
-        return value.elements() if isinstance(value, Constant | Dequantized) else self.floats(value)
+        return value.elements() if isinstance(value, _CONSTANTS) else self.floats(value)
 
     def floats(self, value: Value) -> Tensor | Array:
         """Return a value in floating point, or whatever type it has, computed: a tensor or a constant array."""
@@ -247,7 +247,7 @@ class Lowering:
         return self.code_table(codes, (np.arange(256, dtype=np.uint8) ^ 0x80).view(dtype))
 
     def _quantized(self, value: Value, parameters: Parameters) -> Elements:
-        if isinstance(value, Constant | Dequantized):
+        if isinstance(value, _CONSTANTS):
             return constant_by(quantize, source_of(value.elements()), parameters).elements()
         if isinstance(value, Table):
             return self.recoded(value, parameters)
@@ -321,20 +321,19 @@ def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
 
 def repeated(parameter: Array, shape: Sequence[int]) -> ConstantElements:
     """Return a view of an array of one element with another shape, all strides 0."""
-    if is_free(shape):
-        return broadcast_to(parameter.reshape(()), shape)
-    # As numpy's broadcast_to, which takes ten times as long; a model has thousands.
-    sizes = tuple(shape) or (1,)
-    same: Array = np.ndarray(sizes, parameter.dtype, parameter, strides=(0,) * len(sizes))
-    return same
+    return broadcast_to(parameter.reshape(()), shape)
 
 
 def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantElements:
     """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
     if isinstance(array, FreeArray):
         return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
+    if array.size == 1 and array.ndim <= len(shape):
+        array = array.reshape(())
     if not is_free(shape):
-        return np.broadcast_to(array, tuple(shape) or (1,))
+        return array_broadcast(array, *(shape or (1,)))
+    if array.ndim == 0:
+        return RepeatedElement(array, shape)
     return FreeArray(derived(array_broadcast, array, *shape), array.dtype, shape)
 
 
@@ -343,8 +342,11 @@ def quantize(floats: Array, parameters: Parameters) -> Array:
     if not floats.size:
         return np.zeros(floats.shape, parameters.dtype)
     scale, zero_point = _scalar_parameters(parameters)
-    array = np.ascontiguousarray(floats, np.float32)  # which has an axis, where the floats have none
-    codes: Array = np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(floats.shape)
+    array = np.ascontiguousarray(floats, np.float32).reshape(-1)
+    if array.size < _FEW_FLOATS:
+        # For each length an operator is compiled, and texts have one of every length: they are brought to powers of 2.
+        array = np.concatenate([array, np.zeros((1 << array.size.bit_length()) - array.size, np.float32)])
+    codes: Array = np.asarray(quantize_linear(array, scale, zero_point))[: floats.size].reshape(floats.shape)
     return codes
 
 

@@ -14,7 +14,7 @@ from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, ConstantElements, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, ConstantElements, FreeArray, RepeatedElement, Tensor
 from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["NativePartition", "as_bytes", "check_tensor", "desc_of"]
@@ -44,28 +44,35 @@ class NativePartition:
         self.exported: dict[str, Tensor] = {}
         self._constants: dict[int, tuple[ConstantElements, int]] = {}
 
-    def number_of_import(self, tensor: Tensor) -> int:
-        """Return the number that a value from outside has in the graph."""
-        if tensor.name not in self.imported:
-            self.imported[tensor.name] = self.graph.add_input(tensor.name, desc_of(tensor.dtype, tensor.shape))
-        return self.imported[tensor.name]
+    def known_number(self, operand: Tensor | ConstantElements | None) -> int | None:
+        """Return the number that a value has in the graph, where each has been checked; None if it is not there yet."""
+        if operand is None:
+            return None
+        if isinstance(operand, Tensor):
+            return operand.number if operand.partition == self.index else self.imported.get(operand.name)
+        known = self._constants.get(id(operand))
+        return None if known is None else known[1]
 
-    def number_of_constant(self, constant: ConstantElements) -> int:
-        """Return the number that a constant has in the graph; of one that several nodes read there is one."""
-        known = self._constants.get(id(constant))
-        if known is None:  # kept, so that its id stays its
-            known = self._constants[id(constant)] = constant, self._added(constant)
-        return known[1]
+    def add_import(self, tensor: Tensor) -> int:
+        """Let the graph read a value from outside that it does not know; return its number there."""
+        number = self.imported[tensor.name] = self.graph.add_input(tensor.name, desc_of(tensor.dtype, tensor.shape))
+        return number
 
-    def has_constant(self, constant: ConstantElements) -> bool:
-        """Whether a constant is in the graph, told by the object."""
-        return id(constant) in self._constants
+    def add_constant(self, constant: ConstantElements) -> int:
+        """Let the graph read a constant that it does not know, told by the object; return its number there."""
+        number = self._added(constant)
+        self._constants[id(constant)] = constant, number  # kept, so that its id stays its
+        return number
 
     def _added(self, constant: ConstantElements) -> int:
-        if isinstance(constant, FreeArray):
-            is_bool = constant.dtype == np.bool_
-            return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
-        return self.graph.add_array(as_bytes(constant))
+        if not isinstance(constant, FreeArray):
+            return self.graph.add_array(constant if constant.dtype != np.bool_ else as_bytes(constant))
+        if isinstance(constant, RepeatedElement):
+            desc = desc_of(constant.dtype, constant.shape)
+            assert isinstance(desc, FreeDesc)
+            return self.graph.add_repeated(as_bytes(constant.element), desc)
+        is_bool = constant.dtype == np.bool_
+        return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
 
 
 def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:

@@ -7,10 +7,10 @@ often come without any floating point, or as floats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ __all__ = [
     "Elements",
     "FreeArray",
     "Operand",
+    "RepeatedElement",
     "Table",
     "Tensor",
     "Value",
@@ -138,6 +139,21 @@ class FreeArray(Constant):
         return FreeArray(derived(array_in_shape, self.derived, *shape), self.dtype, shape)
 
 
+class RepeatedElement(FreeArray):
+    """One element, repeated along axes of which lengths are known only later: no array is made for each of them.
+
+    Attributes:
+        element: An array without axes.
+    """
+
+    __slots__ = ("element",)
+    element: Array
+
+    def __init__(self, element: Array, shape: Sequence[int]) -> None:
+        super().__init__(derived(array_broadcast, element, *shape), element.dtype, shape)
+        object.__setattr__(self, "element", element)
+
+
 ConstantElements: TypeAlias = Array | FreeArray
 """The elements of a constant: an array, or what is one only later."""
 
@@ -153,7 +169,16 @@ def array_in_shape(array: Array, *shape: int) -> Array:
 
 
 def array_broadcast(array: Array, *shape: int) -> Array:
-    """Return an array broadcast to a shape, in the same way."""
+    """Return an array broadcast to a shape, in the same way.
+
+    As numpy's function, which takes five to thirty times as long; a model has thousands.
+    """
+    more = len(shape) - array.ndim
+    if array.ndim == 0 and array.dtype.kind in "biuf":  # others have no buffer
+        same: Array = np.ndarray(shape, array.dtype, array, strides=(0,) * more)
+        return same
+    if more >= 0 and array.shape == shape[more:] and math.prod(shape[:more]) == 1:
+        return array.reshape(shape)
     return np.broadcast_to(array, shape)
 
 
@@ -271,6 +296,9 @@ def _dequantized(codes: Array, scale: Array, zero_point: Array, axis: int) -> Ar
         return np.asarray(difference * scale.astype(np.float32).reshape(along))
 
 
+_SEQUENCES: Final = (tuple, list)
+
+
 class Deferred:  # no ABC, of which isinstance() takes several times as long, and planning asks often
     """The result of an operator on quantized operands, in floating point as a rule, not yet computed.
 
@@ -291,9 +319,12 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
         Values count that are attributes, or in tuples and lists that are.
         """
         if self._depth is None:
-            held = (each if isinstance(each, tuple | list) else (each,) for each in vars(self).values())
-            waiting = (value.depth for value in chain.from_iterable(held) if isinstance(value, Deferred))
-            self._depth = 1 + max(waiting, default=0)
+            waiting = 0
+            for held in vars(self).values():
+                for value in held if isinstance(held, _SEQUENCES) else (held,):
+                    if isinstance(value, Deferred):
+                        waiting = max(waiting, value.depth)
+            self._depth = 1 + waiting
         return self._depth
 
     def quantized(self, parameters: Parameters) -> Tensor:
