@@ -38,6 +38,8 @@ _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 _OF_NUMBERS: Final = frozenset(
     {"Add", "Cast", "Ceil", "Div", "Floor", "Max", "Min", "Mod", "Mul", "Pow", "Round", "Sub"}
 )
+# What constants are that stand for dequantized codes.
+_OF_CODES: Final = (Dequantized, ConstantOfBlocks)
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
@@ -103,25 +105,27 @@ class NodeLowering:
         waiting = deque(nodes)
         while waiting:
             node = waiting.popleft()
-            if (node.domain, node.operator) == ("", "If") and (branch := self._branch(node)) is not None:
+            operator = node.operator if node.domain == "" else ""
+            if operator == "If" and (branch := self._branch(node)) is not None:
                 waiting.extendleft(reversed(branch))
                 continue
             if not all(map(self.values.__contains__, node.reads)):
                 remaining.append(node)
                 continue
-            if (node.domain, node.operator) == ("", "CastLike") and all(node.inputs) and len(node.inputs) == 2:
+            if operator == "CastLike" and all(node.inputs) and len(node.inputs) == 2:
                 node = _as_cast(node, element_type(self.values[node.inputs[1]]))
             self.lowering.node = node
             try:
                 results = self._results(node)
-                if len(results) < len([*filter(None, node.outputs)]):  # what has been added for it is read by nothing
+                if len(results) < len(node.outputs) - node.outputs.count(""):  # what has been added is read by nothing
                     raise NotNative("more outputs than its operator has")
             except NotNative as reason:
                 reasons[node.name] = str(reason)
                 remaining.append(node)
                 continue
-            self.values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
-            if node.outputs and results and isinstance(results[0], Dequantized | ConstantOfBlocks):
+            for name, value in zip(filter(None, node.outputs), results, strict=False):
+                self.values[name] = _near(value) if isinstance(value, Deferred) else value
+            if node.outputs and results and isinstance(results[0], _OF_CODES):
                 self.dequantizing[node.outputs[0]] = node
             self.lowering.partition.nodes.append(node)
         return remaining, reasons
@@ -181,8 +185,9 @@ class NodeLowering:
         # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
         if has_rule and node.operator not in _OF_NUMBERS:
             return inputs
-        if not all(value is None or _is_known(value, of_any_size=not has_rule) for value in inputs):
-            return inputs
+        for value in inputs:
+            if value is not None and not _is_known(value, of_any_size=not has_rule):
+                return inputs
         return [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
 
     def _folded(self, node: Node, inputs: Sequence[Value | None], reason: NotNative) -> Sequence[Value]:
@@ -205,15 +210,16 @@ class NodeLowering:
     def _meet(self, nodes: Sequence[Node]) -> None:
         """Take note of who writes values, and who reads them."""
         for node in nodes:
-            self.writers.update((name, node.name) for name in node.outputs)
+            for name in node.outputs:
+                self.writers[name] = node.name
             self._uses.add(node)
             if self.independent.issuperset(node.reads):
                 self.independent.update(node.outputs)
 
 
-def _near(value: Value) -> Value:
+def _near(value: Deferred) -> Value:
     """Return a value, computed if too many others would have to be computed for it: each calls the one before."""
-    if not isinstance(value, Deferred) or value.depth <= _DEEPEST:
+    if value.depth <= _DEEPEST:
         return value
     try:
         return value.computed()
@@ -223,8 +229,10 @@ def _near(value: Value) -> Value:
 
 def _is_foldable(node: Node, inputs: Sequence[Value | None]) -> bool:
     """Return whether one of ONNX's operators reads constants alone, no more of them in graphs within it."""
-    is_constant = all(value is None or isinstance(value, Constant) for value in inputs)
-    return is_constant and node.domain == "" and {*node.reads} <= {*node.inputs}
+    for value in inputs:
+        if value is not None and not isinstance(value, Constant):
+            return False
+    return node.domain == "" and {*node.reads} <= {*node.inputs}
 
 
 def _is_known(value: Value, of_any_size: bool) -> bool:

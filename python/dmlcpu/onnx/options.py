@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from functools import cache
 from operator import index
 from os import PathLike, fspath
 from typing import Any
@@ -58,7 +59,8 @@ class _CheckedOptions:
             AttributeError: There is no such option.
             TypeError: The value is of another type than the option's.
         """
-        options = {option.name: option for option in fields(self)}  # type: ignore[arg-type]
+        kind: Any = type(self)
+        options = _types_of(kind)
         if name not in options:
             from difflib import get_close_matches  # here: only a mistake needs it
 
@@ -66,7 +68,13 @@ class _CheckedOptions:
             raise AttributeError(
                 f"{type(self).__name__} has no option {name!r}; the nearest is {nearest!r}", name=name, obj=self
             )
-        super().__setattr__(name, value if name[0] == "_" else _typed(name, value, type(options[name].default)))
+        super().__setattr__(name, value if name[0] == "_" else _typed(name, value, options[name]))
+
+
+@cache
+def _types_of(options: type[Any]) -> Mapping[str, type[Any]]:
+    """Return the type of each option of a class, by its name."""
+    return {option.name: type(option.default) for option in fields(options)}
 
 
 def _typed(name: str, value: Any, wanted: type[Any]) -> Any:

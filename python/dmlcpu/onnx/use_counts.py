@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 from dmlcpu.onnx.models.nodes import Node
@@ -14,22 +14,28 @@ class UseCounts:
     """How many nodes read each value, and how many of these dequantize it; the caller, who has outputs, is one more."""
 
     def __init__(self, outputs: Iterable[str]) -> None:
-        self._all = Counter(outputs)
+        # Not Counters, whose methods for many names take several times as long for the few of a node.
+        self._all: dict[str, int] = defaultdict(int)
+        for name in outputs:
+            self._all[name] += 1
         self._outputs = frozenset(self._all)
-        self._dequantizing: Counter[str] = Counter()
-        self._telling_types: Counter[str] = Counter()
+        self._dequantizing: dict[str, int] = defaultdict(int)
+        self._telling_types: dict[str, int] = defaultdict(int)
 
     def add(self, node: Node) -> None:
         """Take note of what a node reads."""
-        self._all.update(node.reads)
+        for name in node.reads:
+            self._all[name] += 1
         if node.operator == "DequantizeLinear" and node.inputs:
             self._dequantizing[node.inputs[0]] += 1
         elif node.operator == "CastLike":
-            self._telling_types.update(node.reads[1:])
+            for name in node.reads[1:]:
+                self._telling_types[name] += 1
 
     def remove(self, node: Node) -> None:
         """Forget an If, for which the nodes of a branch stand."""
-        self._all.subtract(node.reads)
+        for name in node.reads:
+            self._all[name] -= 1
 
     def is_read_once(self, name: str) -> bool:
         """Return whether a value is read once, by a node or the caller; who asks for its type alone does not count."""

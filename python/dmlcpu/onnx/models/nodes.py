@@ -74,7 +74,7 @@ class Node:
             proto.CopyFrom(self.proto)
         del proto.input[:]
         proto.input.extend(inputs)
-        reads = _reads(inputs, graphs_within(proto.attribute))
+        reads = _reads(inputs, [*graphs_within(proto.attribute)])
         return replace(self, inputs=tuple(inputs), reads=reads, proto=proto, **changed)
 
 
@@ -93,9 +93,10 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     # Each access makes an object, and slices of repeated fields take half of the time that walking them does.
     own_name, operator, domain = proto.name, proto.op_type, proto.domain
     inputs, outputs, given = tuple(proto.input[:]), tuple(proto.output[:]), proto.attribute[:]
-    for text in (own_name, operator, domain, *inputs, *outputs):
-        if not isinstance(text, str):  # what is no UTF-8 protobuf returns as bytes
-            raise InvalidModelError(f"node {index}: {text!r} is not UTF-8")
+    texts = own_name, operator, domain, *inputs, *outputs
+    if bytes in map(type, texts):  # as which protobuf returns what is no UTF-8
+        text = next(text for text in texts if isinstance(text, bytes))
+        raise InvalidModelError(f"node {index}: {text!r} is not UTF-8")
     domain = short_domain(domain)
     name = own_name or f"{operator}_{index}"
     while name in taken:
@@ -275,8 +276,10 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}...{name[-_LONGEST // 2 :]}"
 
 
-def _reads(inputs: Sequence[str], subgraphs: Iterable[onnx.GraphProto]) -> tuple[str, ...]:
+def _reads(inputs: Sequence[str], subgraphs: Sequence[onnx.GraphProto]) -> tuple[str, ...]:
     """Return what a node of such inputs and subgraphs reads."""
+    if not subgraphs:
+        return tuple(dict.fromkeys(filter(None, inputs)))
     captured = (value for graph in subgraphs for value in _captured(graph))
     return tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
 

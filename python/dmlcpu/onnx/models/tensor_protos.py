@@ -38,6 +38,7 @@ _LARGEST_RANK: Final = 32  # of numpy's arrays, in all of its versions
 _EXTERNAL: Final = onnx.TensorProto.EXTERNAL
 _TENSOR: Final = onnx.AttributeProto.TENSOR
 _TENSORS: Final = onnx.AttributeProto.TENSORS
+_OF_GRAPHS: Final = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
@@ -51,7 +52,7 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
         Exception: Whatever a malformed tensor makes numpy or onnx raise.
     """
     plain = _PLAIN.get(tensor.data_type)
-    if plain is None or _is_external(tensor) or tensor.HasField("segment"):
+    if plain is None or tensor.data_location == _EXTERNAL or tensor.HasField("segment"):
         if raw_data is not None:
             tensor.raw_data = bytes(raw_data)
         whole: Array = onnx.numpy_helper.to_array(tensor)
@@ -70,17 +71,13 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
 
 def has_external_data(model: onnx.ModelProto) -> bool:
     """Return whether the elements of some tensor are in another file."""
-    return any(map(_is_external, tensors_of(model)))
+    return any(tensor.data_location == _EXTERNAL for tensor in tensors_of(model))
 
 
 def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield the initializers, and the tensors that are attributes, those of subgraphs and functions included."""
     for part in (model.graph, *model.functions):
         yield from _tensors_of(part)
-
-
-def _is_external(tensor: onnx.TensorProto) -> bool:
-    return bool(tensor.data_location == _EXTERNAL)
 
 
 def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
@@ -94,8 +91,9 @@ def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Ten
                 yield attribute.t
             elif kind == _TENSORS:
                 yield from attribute.tensors
-        for graph in graphs_within(node.attribute):
-            yield from _tensors_of(graph)
+            elif kind in _OF_GRAPHS:
+                for graph in graphs_within((attribute,)):
+                    yield from _tensors_of(graph)
 
 
 def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
@@ -167,7 +165,7 @@ def _dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
         MemoryError: There is no memory for so many elements.
     """
     name, shape = sparse.values.name, tuple(sparse.dims[:])
-    if _is_external(sparse.values) or _is_external(sparse.indices):
+    if _EXTERNAL in (sparse.values.data_location, sparse.indices.data_location):
         raise InvalidModelError(f"initializer {name!r}: it is sparse, and in another file")
     values, indices = constant_of(sparse.values), constant_of(sparse.indices)
     # numpy multiplies the lengths of an array without elements too, but for those that are 0.

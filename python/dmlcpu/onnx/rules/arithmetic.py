@@ -259,7 +259,7 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
         if isinstance(value, Table):
             codes = value.codes
             operands.append(value.floats)
-        elif isinstance(value, Constant | Dequantized) and np.prod(value.shape) == 1:
+        elif isinstance(value, Constant | Dequantized) and math.prod(value.shape) == 1:
             number = value.array if isinstance(value, Constant) else value.floats()
             operands.append(np.broadcast_to(number.reshape(()), 256))
         else:

@@ -182,7 +182,7 @@ class _UnscaledProduct(Product):
         scale = _other(self, inputs)
         if not isinstance(scale, Tensor | Constant):
             return None
-        count, columns = int(np.prod(scale.shape)), self.shape[-1]
+        count, columns = math.prod(scale.shape), self.shape[-1]
         dtype = scale.dtype if isinstance(scale, Tensor) else scale.array.dtype
         along_columns = scale.shape[-1:] == (columns,)
         if (
@@ -279,7 +279,7 @@ def _parameter(lowering: Lowering, value: Value | None, rows: bool, length: int)
     if value is None:
         return None
     if isinstance(value, Tensor):
-        if int(np.prod(value.shape)) != 1:
+        if math.prod(value.shape) != 1:
             raise NotNative("several computed scales")
         return lowering.reshaped(value, (1,))
     array = constant(value, "a scale")

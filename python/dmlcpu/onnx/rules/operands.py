@@ -50,11 +50,11 @@ def constant(value: Value | None, what: str) -> Array:
     Raises:
         NotNative: It is computed.
     """
+    if isinstance(value, Constant):
+        return value.array
     if isinstance(value, Dequantized):
         return value.floats()
-    if not isinstance(value, Constant):
-        raise NotNative(f"{what} is not a constant")
-    return value.array
+    raise NotNative(f"{what} is not a constant")
 
 
 def aligned(lowering: Lowering, value: Value | None, shape: Sequence[int], what: str) -> Operand:

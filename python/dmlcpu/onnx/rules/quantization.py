@@ -73,7 +73,8 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     """Codes of one scale become a table, constants keep their codes, and the others are dequantized."""
     codes, scale, zero_point = (*inputs, None)[:3]
     dtype = _type_of(scale)
-    if node.attributes.get("output_dtype", 0) not in (0, onnx.helper.np_dtype_to_tensor_dtype(dtype)):
+    named = node.attributes.get("output_dtype", 0)
+    if named and named != onnx.helper.np_dtype_to_tensor_dtype(dtype):
         raise NotNative("another type than the scale's")
     if _blocked(node):
         return [_of_blocks(node, codes, scale, zero_point)]
@@ -189,7 +190,7 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     dtype = _type_of(points)
     if dtype in WIDE_TYPES:
         return [_as_wide_codes(lowering, node, value, wide_parameters(scale, points))]
-    if dtype.name in FLOAT8_TYPES:
+    if dtype not in CODE_TYPES and dtype.name in FLOAT8_TYPES:  # numpy puts names together anew
         return [_as_float8(lowering, node, value, constant(scale, "a scale"), constant(points, "a zero point"))]
     if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
         return [_by_one_scale(lowering, node, value, parameters_of(scale, points))]

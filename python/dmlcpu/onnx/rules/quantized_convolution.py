@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -229,7 +230,7 @@ def _codes(value: Value | None) -> Tensor | Array:
 
 def _for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
     """Return one value, or one for each output channel, as {1, channels, 1, ...}."""
-    count = 1 if value is not None and int(np.prod(value.shape)) == 1 else channels
+    count = 1 if value is not None and math.prod(value.shape) == 1 else channels
     return aligned(lowering, value, (1, count, *(1,) * (rank - 2)), "scales")
 
 

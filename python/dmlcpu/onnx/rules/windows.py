@@ -51,8 +51,9 @@ def spatial_attributes(
     Raises:
         NotNative: They are not as many as the axes, or out of range, or the kernel is.
     """
-    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
-    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
+    given, ones = node.attributes, (1,) * rank
+    strides, dilations = tuple(given.get("strides", ones)), tuple(given.get("dilations", ones))
+    padding = tuple(given.get("pads", (0,) * 2 * rank))
     if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
         raise NotNative("attributes that do not fit the number of spatial axes")
     if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
