@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/python_call.h"
 #include "operators/strides/packed_layout.h"
 #include "runtime/recycled_memory.h"
 
@@ -234,7 +235,7 @@ py::object result_of(std::span<py::object> outputs, const py::object& result_typ
   if (outputs.size() == 1) return std::move(outputs[0]);
   py::tuple results(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) results[i] = std::move(outputs[i]);
-  return result_type(*results);
+  return call_python(result_type, results);
 }
 
 }  // namespace dmlcpu

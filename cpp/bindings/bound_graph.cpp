@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bindings/execution_target.h"
+#include "bindings/python_call.h"
 #include "bindings/without_gil.h"
 
 namespace py = pybind11;
@@ -87,7 +88,7 @@ py::object BoundGraph::run(const py::dict& bindings, std::vector<StepTime>* time
   Bound bound{.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {}, .outputs = {}};
   py::object finish = py::none();
   if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
-    const py::tuple resolved = resolve_(bindings, bound_sizes());
+    const py::tuple resolved = call_python(resolve_, py::make_tuple(bindings, bound_sizes()));
     if (!ready_.load(std::memory_order_acquire)) throw std::logic_error("the graph is not initialized");
     const py::tuple arrays = resolved[0];
     bound = {.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {arrays}, .outputs = {}};
@@ -95,7 +96,7 @@ py::object BoundGraph::run(const py::dict& bindings, std::vector<StepTime>* time
     finish = resolved[1];
   }
   without_gil([&] { graph_->dispatch(bound.pointers, times); });
-  if (!finish.is_none()) finish();
+  if (!finish.is_none()) call_python(finish, py::tuple());
   return result_of(bound.outputs, result_type_);
 }
 

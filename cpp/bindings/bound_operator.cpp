@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "bindings/execution_target.h"
+#include "bindings/python_call.h"
 #include "bindings/without_gil.h"
 
 namespace py = pybind11;
@@ -42,7 +43,7 @@ BoundOperator::BoundOperator(std::string type, const std::vector<BindingName>& n
 }
 
 bool BoundOperator::initialize(const py::dict& bindings) {
-  const py::tuple resolved = resolve_(bindings, true, ready());
+  const py::tuple resolved = call_python(resolve_, py::make_tuple(bindings, true, ready()));
   const py::tuple arrays = resolved[0];
   State expected = State::fresh;
   if (!state_.compare_exchange_strong(expected, State::initializing)) return false;
@@ -61,14 +62,14 @@ py::object BoundOperator::dispatch(const py::dict& bindings) const {
   Bound bound;
   py::object finish = py::none();
   if (!ready() || !bind_quickly(bindings, bound)) {
-    const py::tuple resolved = resolve_(bindings, false, ready());
+    const py::tuple resolved = call_python(resolve_, py::make_tuple(bindings, false, ready()));
     if (!ready()) throw std::logic_error("the operator is not initialized");
     bound = Bound();
     bind_resolved(bindings, resolved[0], bound);
     finish = resolved[1];
   }
   without_gil([&] { operator_->dispatch(bound.pointers); });
-  if (!finish.is_none()) finish();
+  if (!finish.is_none()) call_python(finish, py::tuple());
   return result_of(std::span(bound.outputs).first(bound.output_count), result_type_);
 }
 

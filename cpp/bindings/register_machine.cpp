@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings/execution_target.h"
+#include "bindings/python_call.h"
 #include "bindings/register.h"
 #include "kernels/dispatch.h"
 #include "runtime/cpu_features.h"
@@ -54,7 +55,7 @@ void register_machine(py::module_& module) {
   module.def("call_in_default_float_environment",
              [](const py::function& function, const py::args& arguments, const py::kwargs& named_arguments) {
                const DefaultFloatEnvironment environment;
-               return function(*arguments, **named_arguments);
+               return call_python(function, arguments, named_arguments);
              });
   module.attr("MOST_THREADS") = kMostThreads;
   module.def("usable_processor_count", &usable_processor_count);

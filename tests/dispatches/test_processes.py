@@ -16,7 +16,7 @@ linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 BINDS_THREADS = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 
 PREAMBLE = f"""
-import multiprocessing, os, signal, threading, time
+import multiprocessing, os, signal, sys, threading, time
 import numpy as np
 import dmlcpu
 
@@ -239,6 +239,48 @@ threading.Thread(target=lambda: [is_right() for _ in range(20)], daemon=True).st
 assert is_right()
 print("done")
 """)
+
+
+@pytest.mark.parametrize("call", ["slow_binding", "slow_function"])
+def test_a_process_ends_while_python_is_called(call: str) -> None:
+    """Its interpreter shuts down, and a thread that the module has called Python in wants to go on."""
+    assert run_script(
+        """
+called = threading.Event()
+
+def slow(result):
+    called.set()
+    time.sleep(0.5)  # which ends while the interpreter shuts down
+    return result
+
+class Slow:
+    shape, dtype = x.shape, x.dtype
+
+    def __dlpack__(self, **_):
+        return slow(x).__dlpack__()
+
+    def __dlpack_device__(self):
+        return x.__dlpack_device__()
+
+class Last:
+    def __del__(self, sleep=time.sleep):  # of a module that is there no more
+        sleep(1.5)
+
+def slow_binding():
+    builder = dmlcpu.GraphBuilder(dmlcpu.Device(num_threads=1))
+    floats = dmlcpu.input_tensor(builder, 0, dmlcpu.TensorDesc.from_array(x))
+    graph = builder.build(dmlcpu.ExecutionFlags.NONE, [dmlcpu.quantize_linear(floats, 0.1, 128)])
+    graph.dispatch(input_0=Slow())
+
+def slow_function():
+    dmlcpu._core.call_in_default_float_environment(slow, x)
+
+sys.last = Last()  # cleared behind all threads
+threading.Thread(target=CALL, daemon=True).start()
+assert called.wait(30)
+print("done", flush=True)
+""".replace("CALL", call)
+    )
 
 
 @pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="no signals to wait for")
