@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.rules.transposed_phases import are_cheaper_together, phases_of
+from dmlcpu.onnx.rules.convolution.transposed_phases import are_cheaper_together, phases_of
 from onnx_models import Builder, codes, results_of_onnxruntime
 from reference.transposed_convolution import requantized, transposed_convolution_sums
 

@@ -1,6 +1,6 @@
 """What ``dmlcpu.onnx`` is made of imports at run time only what stands before it, so that it can be read in that order.
 
-Imports for types alone (``if TYPE_CHECKING``) do not count; those within functions do.
+So do the folders of its rules. Imports for types alone (``if TYPE_CHECKING``) do not count; those within functions do.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import dmlcpu.onnx
+from dmlcpu.onnx import rules
 
 PACKAGE = Path(__file__).parents[2] / "python" / "dmlcpu" / "onnx"
 # Folders and modules: each imports those before it, and within a folder its own modules.
@@ -43,41 +44,45 @@ ORDER = (
 )
 
 
-def part_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def package_of(folder: Path) -> str:
+    return ".".join(("dmlcpu", *folder.relative_to(PACKAGE.parent).parts))
 
 
 def is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
-def imported(node: ast.AST) -> Iterator[str]:
-    """The folders and modules of ``dmlcpu.onnx`` that are imported at run time."""
+def imported(node: ast.AST, package: str) -> Iterator[str]:
+    """The folders and modules of a package that are imported at run time."""
     names = []
     if isinstance(node, ast.ImportFrom):
         names = [f"{node.module}.{alias.name}" for alias in node.names]
     elif isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
-    yield from (name.split(".")[2] for name in names if name.startswith("dmlcpu.onnx."))
+    within = f"{package}."
+    yield from (name.removeprefix(within).split(".")[0] for name in names if name.startswith(within))
     for child in ast.iter_child_nodes(node):
         if is_for_types(child):
             assert isinstance(child, ast.If)
             for other in child.orelse:
-                yield from imported(other)
+                yield from imported(other, package)
         else:
-            yield from imported(child)
+            yield from imported(child, package)
 
 
-def imports() -> dict[str, set[str]]:
-    """By folder or module, what it imports of the others."""
+def imports(folder: Path) -> dict[str, set[str]]:
+    """By folder or module in a folder, what it imports of the others."""
     found: dict[str, set[str]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        part = part_of(path)
-        found.setdefault(part, set()).update(imported(ast.parse(path.read_text(encoding="utf-8"))))
+    for path in sorted(folder.rglob("*.py")):
+        part = path.relative_to(folder).parts[0].removesuffix(".py")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found.setdefault(part, set()).update(imported(tree, package_of(folder)))
     return {part: others - {part} for part, others in found.items()}
 
 
-IMPORTS = imports()
+IMPORTS = imports(PACKAGE)
+IMPORTS_OF_RULES = imports(PACKAGE / "rules")
+FOLDERS_OF_RULES = [folder.__name__.rpartition(".")[2] for folder in rules._FOLDERS]
 
 
 def test_all_have_a_place() -> None:
@@ -94,3 +99,16 @@ def test_what_is_imported_stands_before(part: str) -> None:
 def test_the_package_tells_the_same_order() -> None:
     told = re.findall(r"``(\w+)``", dmlcpu.onnx.__doc__ or "")
     assert told == list(ORDER)
+
+
+def test_all_folders_of_rules_have_a_place() -> None:
+    folders = [path.name for path in (PACKAGE / "rules").iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert sorted(folders) == sorted(FOLDERS_OF_RULES)
+    assert len(IMPORTS_OF_RULES["attention"] & {*FOLDERS_OF_RULES}) > 3
+
+
+@pytest.mark.parametrize("part", sorted(IMPORTS_OF_RULES.keys() - {"__init__"}))
+def test_folders_of_rules_import_those_before_them(part: str) -> None:
+    """Modules beside the folders import none of them."""
+    before = FOLDERS_OF_RULES[: FOLDERS_OF_RULES.index(part)] if part in FOLDERS_OF_RULES else []
+    assert IMPORTS_OF_RULES[part] & {*FOLDERS_OF_RULES} <= {*before}

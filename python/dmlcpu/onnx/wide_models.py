@@ -17,8 +17,8 @@ import onnx
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.rules.transposed_convolution import FEWEST_CHANNELS
-from dmlcpu.onnx.rules.wide_codes import WIDE_TYPES
+from dmlcpu.onnx.rules.convolution.transposed_convolution import FEWEST_CHANNELS
+from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES
 from dmlcpu.onnx.values import Array
 
 __all__ = ["rounds_wide_codes"]

@@ -1,4 +1,10 @@
-"""The rules by which nodes are lowered: one table, by domain and operator."""
+"""The rules by which nodes are lowered: one table, by domain and operator.
+
+The folders are named after those of the native operators. Each imports those before it in ``_FOLDERS`` alone, and the
+modules beside them, which several need: what is asked of a node's operands (``operands``), native operators that are
+added to a graph (``element_operators``, with the numbers in ``native_functions``, ``quantized_convolution``,
+``quantized_resampling``), and ``windows``, of convolutions and poolings.
+"""
 
 from __future__ import annotations
 
@@ -8,94 +14,32 @@ from typing import Final
 
 from dmlcpu.onnx.lowering import Rule
 from dmlcpu.onnx.rules import (
-    activation,
-    arithmetic,
     attention,
-    chains,
-    channel_affine,
-    coded_gather,
-    coded_product,
-    composed_reduction,
-    conditions,
-    contraction,
     convolution,
-    diagonals,
-    embedding,
-    float_functions,
-    gather_nd,
-    gathering,
-    gelu,
-    gemm,
-    grid_sample,
-    grouped_attention,
-    lp_pooling,
-    matrix_multiply,
+    element_wise,
+    matrix,
     movement,
     normalization,
-    padding,
     pooling,
     quantization,
-    rearrangement,
     recurrence,
     reduction,
-    residual_normalization,
-    resizing,
-    response_normalization,
-    reversal,
-    rotary,
-    row_normalization,
-    scaled_attention,
-    scaled_product,
-    scattering,
-    softmax,
-    top_k,
-    transposed_convolution,
+    resampling,
 )
 
 __all__ = ["RULES"]
 
-_MODULES = (
+_FOLDERS: Final = (
     quantization,
-    convolution,
-    transposed_convolution,
-    matrix_multiply,
-    coded_product,
-    gemm,
-    contraction,
-    activation,
-    float_functions,
-    arithmetic,
-    channel_affine,
     movement,
-    rearrangement,
-    gather_nd,
-    gathering,
-    coded_gather,
-    reversal,
-    scattering,
-    conditions,
-    diagonals,
-    padding,
+    element_wise,
+    matrix,
+    convolution,
     pooling,
-    lp_pooling,
-    softmax,
-    normalization,
-    row_normalization,
-    response_normalization,
     reduction,
-    top_k,
-    composed_reduction,
-    chains,
-    resizing,
-    grid_sample,
-    gelu,
-    scaled_product,
-    residual_normalization,
-    embedding,
+    normalization,
     attention,
-    rotary,
-    grouped_attention,
-    scaled_attention,
+    resampling,
     recurrence,
 )
 
@@ -110,5 +54,7 @@ def _merged(tables: Iterable[Mapping[tuple[str, str], Rule]]) -> dict[tuple[str,
     return merged
 
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(_merged(module.RULES for module in _MODULES))
+RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(
+    _merged(module.RULES for folder in _FOLDERS for module in folder.MODULES)
+)
 """Rules, such as ``("com.microsoft", "QLinearAdd")``'s."""

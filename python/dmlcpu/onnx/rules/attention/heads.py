@@ -1,0 +1,35 @@
+"""Rows of all heads side by side, {N, rows, heads times elements}, and head by head, {N, heads, rows, elements}."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.rules.movement.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.operands import computed_floats
+from dmlcpu.onnx.values import Value
+
+__all__ = ["in_heads", "out_of_heads", "side_by_side"]
+
+
+def in_heads(lowering: Lowering, value: Value, heads: int) -> Value:
+    """Return rows of all heads side by side head by head."""
+    *rows, elements = value.shape
+    parts = (*rows, heads, elements // heads)
+    return transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), (0, 2, 1, 3))
+
+
+def out_of_heads(lowering: Lowering, value: Value) -> Value:
+    """Return rows head by head with all heads side by side."""
+    images, heads, rows, elements = value.shape
+    return reshaped(lowering, transposed(lowering, value, (0, 2, 1, 3)), (images, rows, heads * elements))
+
+
+def side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list[Value]:
+    """Return columns, so many each."""
+    *outer, _ = rows.shape
+    begins = (sum(sizes[:index]) for index in range(len(sizes)))
+    return [
+        sliced(lowering, rows, (0, 0, begin), (1, 1, 1), (*outer, size))
+        for begin, size in zip(begins, sizes, strict=True)
+    ]

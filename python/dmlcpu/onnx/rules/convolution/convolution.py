@@ -1,0 +1,132 @@
+"""Conv, on quantized operands or on floats, QLinearConv and ConvInteger; of volumes see ``volumes``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.lowering import Lowering, Rule
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
+from dmlcpu.onnx.rules.movement.movement import with_channels_last
+from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
+from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.quantized_convolution import (
+    Filter,
+    QuantizedConvolution,
+    convolution_of_computed,
+    convolution_sums,
+    filter_of,
+    groups_of,
+    with_bias,
+)
+from dmlcpu.onnx.rules.windows import window_of
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value, element_type
+
+__all__ = ["RULES"]
+
+
+def _is_of_codes(inputs: Sequence[Value | None]) -> bool:
+    """Whether a convolution's input is dequantized 8-bit codes, and its filter such constants or such codes."""
+    x, weights = inputs[:2]
+    if not _is_table_of_codes(x):
+        return False
+    return _is_table_of_codes(weights) or (isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES)
+
+
+def _is_table_of_codes(value: Value | None) -> bool:
+    return isinstance(value, Table) and value.parameters is not None
+
+
+def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
+    """Add a convolution of floats; a computed filter is packed at each run.
+
+    Raises:
+        NotNative: The bias is computed, they are of other types, it is no image, or one of many in a model that has few
+            operators on codes.
+    """
+    if len(present(inputs[0]).shape) == VOLUME_RANK:
+        raise NotNative("a 3-D convolution of floats")
+    if not lowering.convolves_floats():
+        raise NotNative("a convolution of floats, in a model of few operators on codes")
+    x, bias = present(inputs[0]), (*inputs, None)[2]
+    given = present(inputs[1])
+    weights = constant(given, "the filter") if isinstance(given, Constant | Dequantized) else computed(lowering, given)
+    if not element_type(x) == weights.dtype == np.float32:
+        raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
+    groups = groups_of(node, x.shape, weights.shape)
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    biases = None if bias is None else constant(bias, "the bias")
+    if biases is not None:
+        if biases.shape != weights.shape[:1] or biases.dtype != np.float32:
+            raise NotNative(f"a bias of shape {biases.shape} and type {biases.dtype}")
+        biases = biases.reshape(1, -1, *(1,) * (len(weights.shape) - 2))
+    shape = (x.shape[0], weights.shape[0], *window.output)
+    attributes = {**window.attributes(), "group_count": (groups,)}
+    operands: list[Operand] = [computed(lowering, x), weights, biases]
+    return lowering.emit("FLOAT_CONVOLUTION", operands, np.float32, shape, attributes)
+
+
+def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Conv: of codes where both operands are quantized, else of floats."""
+    value, bias = present(inputs[0]), (*inputs, None)[2]
+    if not _is_of_codes(inputs):
+        return [_float_convolution(lowering, node, inputs)]
+    x, weights = lowering.affine(value), filter_of(inputs[1])
+    assert x.parameters is not None
+
+    def convolved(codes_of_bias: Array | None) -> Value:
+        if len(x.shape) == VOLUME_RANK:
+            if not isinstance(weights, Filter):
+                raise NotNative("a 3-D convolution with a computed filter")
+            return convolved_volume(lowering, node, x, weights, codes_of_bias)
+        groups = groups_of(node, x.shape, weights.codes.shape)
+        window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+        return QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)
+
+    return [with_bias(lowering, bias, weights.unit(x.parameters), weights.codes.shape[0], convolved)]
+
+
+def qlinear_conv_of_image(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv of an image."""
+    x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    if any(isinstance(value, Tensor) for value in inputs[1:]):
+        return [convolution_of_computed(lowering, node, x, (*inputs, None)[:9])]
+    scales = constant(w_scale, "a scale").reshape(-1)
+    points = constant(w_zero_point, "a zero point").reshape(-1)
+    if scales.size != points.size:
+        length = max(scales.size, points.size)
+        scales, points = np.broadcast_to(scales, length), np.broadcast_to(points, length)
+    weights = Filter(constant(w, "the filter"), scales, points)
+    groups = groups_of(node, x.shape, weights.codes.shape)
+    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+    table = Table(x, parameters_of(x_scale, x_zero_point))
+    biases = None if bias is None else constant(bias, "the bias")
+    result = QuantizedConvolution(lowering, table, weights, biases, window, groups)
+    return [result.quantized(parameters_of(y_scale, y_zero_point))]
+
+
+def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv."""
+    of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
+    return (qlinear_conv_of_volume if of_volume else qlinear_conv_of_image)(lowering, node, inputs)
+
+
+def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ConvInteger; the input's zero point may be computed."""
+    of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
+    return [(volume_sums if of_volume else convolution_sums)(lowering, node, inputs)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Conv"): convolution,
+    ("", "QLinearConv"): qlinear_conv,
+    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv_of_image),
+    ("", "ConvInteger"): conv_integer,
+}

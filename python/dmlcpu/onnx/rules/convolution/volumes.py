@@ -1,0 +1,145 @@
+"""Convolutions of volumes, {N, C, D, H, W}: those of their slices, which are images.
+
+A convolution sums over the taps along the depth as it does over channels: the slices that one output slice reads lie
+side by side as channels of one image. That copies the input as often as there are such taps.
+
+```
+ depth 5, kernel 3, stride 1      channels of image 0: c of slice 0, c of slice 1, c of slice 2
+                                                    1: c of slice 1, ...
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.lowering import Lowering, broadcast_to
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.movement.movement import join, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.padding import Margins, padded
+from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
+from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, convolution_sums
+from dmlcpu.onnx.rules.windows import Window, window_of
+from dmlcpu.onnx.values import Array, Constant, Elements, Table, Tensor, Value
+
+__all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
+
+# Slices that lie side by side: each is a node of the graph.
+_MOST_TAPS: Final = 64
+
+
+def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, Window, int]:
+    """Return the window of a volume along its depth, that of its planes, and the number of groups.
+
+    Raises:
+        NotNative: The input, the filter and the groups do not go together, or there are too many slices.
+    """
+    groups = int(node.attributes.get("group", 1))
+    if len(weights) != VOLUME_RANK or groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
+        raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
+    if weights[2] > _MOST_TAPS:
+        raise NotNative(f"a convolution of {weights[2]} slices")
+    window = window_of(node, shape[2:], weights[2:])
+    return window.along(slice(0, 1)), window.along(slice(1, None)), groups
+
+
+def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int) -> Tensor:
+    """Return the slices that each output slice reads as channels of an image: of a group those of one tap together.
+
+    The codes are padded along the depth.
+    """
+    [taps], [count], [stride], [dilation] = depth.kernel, depth.output, depth.strides, depth.dilations
+    images, channels, _, height, width = codes.shape
+    parts: list[Elements] = []
+    for tap in range(taps):
+        starts, shape = (0, 0, tap * dilation, 0, 0), (images, channels, count, height, width)
+        part = transposed(lowering, sliced(lowering, codes, starts, (1, 1, stride, 1, 1), shape), SLICES_AS_IMAGES)
+        assert isinstance(part, Tensor)
+        grouped = (images, count, groups, 1, channels // groups, height, width)
+        parts.append(lowering.reshaped(part, grouped) if taps > 1 else part)
+    joined = join(lowering, parts, 3) if taps > 1 else parts[0]
+    assert isinstance(joined, Tensor)
+    return lowering.reshaped(joined, (images * count, channels * taps, height, width))
+
+
+def _of_slices(codes: Array) -> Array:
+    """Return a filter whose taps along the depth are channels, as those of the slices."""
+    outputs, channels, taps, *kernel = codes.shape
+    return np.ascontiguousarray(codes.transpose(0, 2, 1, 3, 4).reshape(outputs, taps * channels, *kernel))
+
+
+def _as_volumes(lowering: Lowering, slices: Value, images: int, depth: Window, plane: Window) -> Value:
+    shape = (images, *depth.output, slices.shape[1], *plane.output)
+    return transposed(lowering, reshaped(lowering, slices, shape), SLICES_AS_IMAGES)
+
+
+def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
+    """Return the convolution of a volume."""
+    assert x.parameters is not None
+    depth, plane, groups = _windows(node, x.shape, weights.codes.shape)
+    # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
+    if not np.isfinite(x.parameters.scale):
+        raise NotNative(f"a convolution of slices with the scale {x.parameters.scale}")
+    margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
+    codes = lowering.affine(padded(lowering, x, margins, np.float32(0))).codes
+    image = replace(x, codes=_side_by_side(lowering, codes, depth, groups))
+    flat = Filter(_of_slices(weights.codes), weights.scale, weights.zero_point)
+    result = QuantizedConvolution(lowering, image, flat, bias, plane, groups)
+    return _as_volumes(lowering, result, x.shape[0], depth, plane)
+
+
+def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | None, depth: Window) -> Tensor:
+    """Return a volume with slices of a zero point, which may be computed, around it."""
+    point = aligned(lowering, zero_point, (1,) * VOLUME_RANK, "a zero point")
+    if point is None:
+        point = np.zeros((1,) * VOLUME_RANK, x.dtype)
+    assert isinstance(point, Tensor | np.ndarray)
+    parts: list[Elements] = [x]
+    for at_end, count in enumerate((*depth.start_padding, *depth.end_padding)):
+        if count:
+            shape = (*x.shape[:2], count, *x.shape[3:])
+            slices = lowering.expanded(point, shape) if isinstance(point, Tensor) else broadcast_to(point, shape)
+            parts.insert(len(parts) if at_end else 0, slices)
+    return join(lowering, parts, 2) if len(parts) > 1 else x
+
+
+def qlinear_conv_of_volume(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv of a volume."""
+    x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
+    assert isinstance(x, Tensor)
+    scales = constant(w_scale, "a scale").reshape(-1)
+    points = np.broadcast_to(constant(w_zero_point, "a zero point").reshape(-1), scales.shape)
+    weights = Filter(constant(w, "the filter"), scales, points)
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    biases = None if bias is None else constant(bias, "the bias")
+    result = convolved_volume(lowering, node, table, weights, biases)
+    codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point))
+    assert isinstance(codes, Tensor)
+    return [codes]
+
+
+def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    """Return the ConvInteger of a volume; the input's zero point may be computed."""
+    x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
+    if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
+        raise NotNative("an input that is no tensor of codes")
+    weights = constant(w, "the filter")
+    depth, plane, groups = _windows(node, x.shape, weights.shape)
+    codes = _padded_with_computed(lowering, x, x_zero_point, depth)
+    image = _side_by_side(lowering, codes, depth, groups)
+    attributes = {
+        "strides": plane.strides,
+        "dilations": plane.dilations,
+        "pads": (*plane.start_padding, *plane.end_padding),
+        "group": groups,
+    }
+    operands: list[Value | None] = [image, Constant(_of_slices(weights)), x_zero_point, w_zero_point]
+    sums = convolution_sums(lowering, replace(node, attributes=attributes), operands)
+    return _as_volumes(lowering, sums, x.shape[0], depth, plane)

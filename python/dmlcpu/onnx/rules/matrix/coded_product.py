@@ -1,0 +1,130 @@
+"""Products of floats and a constant matrix of codes: weights of 4 or 8 bits, where activations stay floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.dtypes import FLOAT32
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
+from dmlcpu.onnx.constants.empty_arrays import without_elements
+from dmlcpu.onnx.lowering import Lowering, Rule
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_operators import on_floats
+from dmlcpu.onnx.rules.movement.movement import reshaped
+from dmlcpu.onnx.rules.native_functions import FloatBinary
+from dmlcpu.onnx.rules.operands import constant, present
+from dmlcpu.onnx.values import Array, Tensor, Value
+
+__all__ = ["RULES", "coded_operand", "coded_product"]
+
+_QUANTIZED_ROWS: Final = 4  # the accuracy_level that allows for it
+_MOST_OF_QUANTIZED_ROWS: Final = 256  # terms of a block
+_MOST_AXES: Final = 4
+
+
+def coded_operand(lowering: Lowering, value: Value) -> CodedMatrix | None:
+    """Return the right operand of a product as a coded matrix, made once for all who read it; None if it is none."""
+    return lowering.once([value], _coded_matrix)
+
+
+def _coded_matrix(_: Lowering, value: Value) -> CodedMatrix | None:
+    return coded_matrix(value)
+
+
+def coded_product(lowering: Lowering, a: Value, b: CodedMatrix, *, of_integers: bool = False) -> Tensor:
+    """Add a product of floats and a coded matrix; of integers within a block if the floats may be quantized by blocks.
+
+    Raises:
+        NotNative: They are of another type, or their shapes do not fit together.
+    """
+    floats = lowering.floats(a)
+    if floats.dtype != np.float32 or not 2 <= len(floats.shape) <= _MOST_AXES or floats.shape[-1] != b.rows:
+        raise NotNative(f"a product of {floats.dtype} {floats.shape} and a matrix of {b.rows} rows")
+    return lowering.emit(
+        "QUANTIZED_BLOCK_PRODUCT" if of_integers else "DEQUANTIZED_PRODUCT",
+        [floats, b.codes, b.scale, b.zero_point],
+        FLOAT32,
+        (*floats.shape[:-1], b.codes.shape[0]),
+        {"bits": (b.bits,), "block_size": (b.block_size,)},
+    )
+
+
+def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """MatMulNBits: the columns of the matrix are blocks of codes."""
+    value, codes, scale, zero_point, order, bias = (*inputs, None, None, None, None)[:6]
+    a = present(value)
+    if order is not None:
+        raise NotNative("rows of another order")
+    matrix = _matrix_of_blocks(node, codes, scale, zero_point)
+    columns = matrix.codes.shape[0]
+    if bias is not None and bias.shape != (columns,):
+        raise InvalidModelError(f"node {node}: got a bias of shape {bias.shape}, expected {(columns,)}")
+    if a.shape[-1:] != (matrix.rows,):
+        raise NotNative(f"a product of {a.shape} and a matrix of {matrix.rows} rows")
+    shape = (*a.shape[:-1], columns)
+    if 0 in shape:
+        return [without_elements(FLOAT32, shape)]
+    if not 2 <= len(shape) <= _MOST_AXES:
+        a = reshaped(lowering, a, (math.prod(shape[:-1]), matrix.rows))
+    of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS
+    result = coded_product(
+        lowering, a, matrix, of_integers=of_integers and matrix.block_size <= _MOST_OF_QUANTIZED_ROWS
+    )
+    if bias is not None:
+        result = on_floats(lowering, FloatBinary.ADD, result, bias)
+    return [lowering.reshaped(result, shape)]
+
+
+def _matrix_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None) -> CodedMatrix:
+    rows, columns, bits, block_size = (
+        int(node.attributes.get(name, default))
+        for name, default in (("K", 0), ("N", 0), ("bits", 4), ("block_size", 0))
+    )
+    if bits not in (4, 8) or min(rows, columns) < 1 or not is_block_size(block_size):
+        raise NotNative(f"blocks of {block_size} codes of {bits} bits, {rows} rows and {columns} columns")
+    if node.attributes.get("weight_prepacked", 0):
+        raise NotNative("a matrix packed for another runtime")
+    bytes_of_blocks, scales = constant(codes, "the matrix"), constant(scale, "a scale")
+    if bytes_of_blocks.dtype != np.uint8 or scales.dtype != np.float32:
+        raise NotNative(f"codes of type {bytes_of_blocks.dtype} with scales of type {scales.dtype}")
+    blocks = -(-rows // block_size)
+    _check_shape(node, "codes", bytes_of_blocks, (columns, blocks, block_size * bits // 8))
+    _check_shape(node, "scales", scales, (columns, blocks))
+    return CodedMatrix(
+        bytes_of_blocks.reshape(columns, -1),
+        scales.reshape(columns, -1),
+        _zero_points(node, zero_point, (columns, blocks), bits),
+        bits,
+        block_size,
+        rows,
+    )
+
+
+def _check_shape(node: Node, what: str, array: Array, shape: tuple[int, ...]) -> None:
+    """Raise if an array has another shape; scales and zero points may be vectors."""
+    if array.shape != shape and (len(shape) > 2 or array.shape != (shape[0] * shape[1],)):
+        raise InvalidModelError(f"node {node}: got {what} of shape {array.shape}, expected {shape}")
+
+
+def _zero_points(node: Node, value: Value | None, shape: tuple[int, int], bits: int) -> Array:
+    """Return zero points as bytes; those of 4 bits come two in a byte, each column beginning with one of its own."""
+    if value is None:
+        return np.broadcast_to(np.uint8(1 << (bits - 1)), shape)
+    packed = constant(value, "a zero point")
+    if packed.dtype != np.uint8:
+        raise NotNative(f"zero points of type {packed.dtype}")
+    columns, blocks = shape
+    _check_shape(node, "zero points", packed, (columns, -(-blocks * bits // 8)))
+    packed = packed.reshape(columns, -1)
+    if bits == 4:
+        packed = codes_of_halves(packed)
+    return packed[:, :blocks]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {("com.microsoft", "MatMulNBits"): matmul_n_bits}

@@ -1,0 +1,191 @@
+"""Gemm, a product of two matrices plus an addend: of codes a dense layer, which is a convolution of one pixel a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.lowering import Lowering, Rule
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.parameters import Parameters
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_operators import on_floats
+from dmlcpu.onnx.rules.element_wise.arithmetic import binary
+from dmlcpu.onnx.rules.matrix.matrix_multiply import Product, float_product, matmul, times
+from dmlcpu.onnx.rules.movement.movement import transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary
+from dmlcpu.onnx.rules.operands import constant, parameters_of, present
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
+from dmlcpu.onnx.rules.windows import Window
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Table, Tensor, Value, element_type
+
+__all__ = ["RULES"]
+
+
+_POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+
+
+class _Dense(QuantizedConvolution):
+    """A product of rows and a constant matrix, plus a bias: a convolution of an image, its pixels the rows.
+
+    Channels lie innermost in memory, so that the image is a view of the rows, and the rows of the result one of it.
+    """
+
+    def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
+        rows, columns = x.shape
+        self._outer = lowering
+        image = lowering.reshaped(lowering.transposed(x.codes), (1, columns, rows, 1))
+        window = replace(_POINT, output=(rows, 1))
+        super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
+
+    def _rows(self, image: Tensor) -> Tensor:
+        _, channels, rows, _ = image.shape
+        return self._outer.transposed(self._outer.reshaped(image, (channels, rows)))
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the convolution, and take its pixels as rows."""
+        return self._rows(super().quantized(parameters))
+
+    def floats(self) -> Tensor:
+        """Add the integer convolution, and take its pixels as rows."""
+        return self._rows(super().floats())
+
+
+class Flattened(Deferred):
+    """A dense layer's result, with the shape of a matrix."""
+
+    def __init__(self, dense: _Dense, shape: tuple[int, ...]) -> None:
+        self._dense = dense
+        self.shape = shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the layer from codes to codes."""
+        return self._dense.quantized(parameters)
+
+    def floats(self) -> Tensor:
+        """Add the layer in floating point."""
+        return self._dense.computed()
+
+
+def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Value:
+    """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed."""
+    if len(x.shape) != 2 or b.codes.ndim != 2:
+        raise NotNative("operands that are no matrices")
+    codes, axis = (b.codes, b.axis) if transposed else (b.codes.T, 1 - b.axis)
+    if codes.shape[1] != x.shape[1]:
+        raise NotNative(f"a product of {x.shape} and {b.codes.shape}")
+    if b.scale.size > 1 and axis != 0:
+        raise NotNative("scales along another axis than the columns'")
+    filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy
+    weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
+    assert x.parameters is not None
+    if bias is not None and bias.shape != (codes.shape[0],):
+        bias = Constant(np.broadcast_to(constant(bias, "a bias").reshape(-1), codes.shape[0]))
+
+    def multiplied(codes_of_bias: Array | None) -> Value:
+        return Flattened(_Dense(lowering, x, weights, codes_of_bias), (x.shape[0], codes.shape[0]))
+
+    return with_bias(lowering, bias, weights.unit(x.parameters), codes.shape[0], multiplied)
+
+
+def _is_bias(value: Value, columns: int) -> bool:
+    """Return whether an addend is constant, of one number or one for each column."""
+    is_constant = isinstance(value, Constant | Dequantized)
+    return is_constant and (math.prod(value.shape) == 1 or value.shape in ((columns,), (1, columns)))
+
+
+def _with_addend(lowering: Lowering, node: Node, x: Table, matrix: Value, addend: Value) -> Value:
+    """Return a matrix product plus what is computed, or constant in rows of their own: a MatMul and an Add."""
+    [product] = matmul(lowering, node, [x, matrix])
+    if element_type(addend) != np.float32 or broadcast_shapes(addend.shape, product.shape) != product.shape:
+        raise NotNative(f"an addend of type {element_type(addend)} and shape {addend.shape} for {product.shape}")
+    if isinstance(product, Product) and isinstance(addend, Constant | Dequantized):
+        return product.with_bias(constant(addend, "an addend"))
+    [result] = binary(lowering, replace(node, operator="Add", attributes={}), [product, addend])
+    return result
+
+
+def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Gemm: of codes with a constant matrix of 8 bits, or of floats."""
+    value, b, addend = (*inputs, None)[:3]
+    is_of_codes = isinstance(value, Table) and value.parameters is not None
+    if not is_of_codes or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
+        return [_float_gemm(lowering, node, present(value), present(b), addend)]
+    if node.attributes.get("transA", 0):
+        value = transposed(lowering, present(value), (1, 0))
+    x, matrix = lowering.affine(present(value)), _times(b, node)
+    beta, is_transposed = np.float32(node.attributes.get("beta", 1.0)), bool(node.attributes.get("transB", 0))
+    if addend is not None:
+        addend = None if beta == 0 else times(lowering, addend, beta)
+    if addend is None or _is_bias(addend, matrix.shape[0 if is_transposed else 1]):
+        return [_dense(lowering, x, matrix, addend, is_transposed)]
+    factor = transposed(lowering, matrix, (1, 0)) if is_transposed else matrix
+    return [_with_addend(lowering, node, x, factor, addend)]
+
+
+def _float_gemm(lowering: Lowering, node: Node, a: Value, b: Value, addend: Value | None) -> Tensor:
+    """Add a product of two matrices of floats, transposed or not, plus an addend, both times a number."""
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise NotNative("operands that are no matrices")
+    operands = [
+        transposed(lowering, value, (1, 0)) if node.attributes.get(name, 0) else value
+        for value, name in ((a, "transA"), (b, "transB"))
+    ]
+    result = float_product(lowering, operands[0], operands[1])
+    alpha, beta = (np.float32(node.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
+    if alpha != 1:
+        result = on_floats(lowering, FloatBinary.MULTIPLY, result, Constant(alpha.reshape(())))
+    if addend is None or beta == 0:
+        return result
+    if broadcast_shapes(addend.shape, result.shape) != result.shape:
+        raise NotNative(f"an addend of shape {addend.shape} for {result.shape}")
+    if beta != 1:
+        addend = on_floats(lowering, FloatBinary.MULTIPLY, addend, Constant(beta.reshape(())))
+    return on_floats(lowering, FloatBinary.ADD, result, addend)
+
+
+def _times(matrix: Dequantized, node: Node) -> Dequantized:
+    """Return a matrix times the factor of a product with it."""
+    alpha = np.float32(node.attributes.get("alpha", 1.0))
+    return matrix if alpha == 1 else replace(matrix, scale=(matrix.scale * alpha).astype(matrix.scale.dtype))
+
+
+def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QGemm: codes to codes, or to floats where no output scale is given."""
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, c, y_scale, y_zero_point = (*inputs, None, None, None)[:9]
+    if not isinstance(a, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    codes, is_transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
+    scales = constant(b_scale, "a scale").reshape(-1)
+    points = constant(b_zero_point, "a zero point").reshape(-1)
+    if points.shape != scales.shape:
+        points = np.broadcast_to(points, scales.shape)
+    matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
+    x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
+    if node.attributes.get("transA", 0):
+        x = lowering.affine(transposed(lowering, x, (1, 0)))
+    assert x.parameters is not None
+    if c is not None and not _is_bias(c, matrix.shape[0 if is_transposed else 1]):
+        raise NotNative("a bias that is no constant with a value for each column")
+    # The bias is INT32 in units of both scales and the factor.
+    unit = x.parameters.scale * matrix.scale
+    zeros = np.zeros(unit.size, np.int32)
+    bias = None if c is None else Dequantized(constant(c, "the bias").reshape(-1), unit, zeros, 0)
+    result = _dense(lowering, x, matrix, bias, is_transposed)
+    if y_scale is None:
+        return [result]
+    quantized = lowering.quantized(result, parameters_of(y_scale, y_zero_point, a.dtype))
+    assert isinstance(quantized, Tensor)
+    return [quantized]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Gemm"): gemm,
+    ("com.microsoft", "QGemm"): qgemm,
+}

@@ -1,0 +1,267 @@
+"""Means, sums and maxima over axes: poolings of images whose windows are as long as these axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.lowering import Lowering, Rule
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on_floats
+from dmlcpu.onnx.rules.movement.movement import axes_of, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, parameters_of, present
+from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
+from dmlcpu.onnx.rules.pooling.pooling import StackedSum, averaged, maximum, minimum, summed, times
+from dmlcpu.onnx.rules.windows import Window
+from dmlcpu.onnx.values import Table, Tensor, Value
+
+__all__ = [
+    "RULES",
+    "computed_mean",
+    "mean_axes",
+    "reduce_max",
+    "reduce_sum",
+    "reduced_axes",
+    "reduced_shape",
+    "sum_of_integers",
+]
+
+
+def reduced_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
+    """Return the axes that a node reduces: where none are given all, or none."""
+    return axes_of(node, inputs, rank) or (() if node.attributes.get("noop_with_empty_axes", 0) else tuple(range(rank)))
+
+
+def reduced_shape(node: Node, shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of what a node makes of one, its axes reduced."""
+    if node.attributes.get("keepdims", 1):
+        return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    return tuple(length for axis, length in enumerate(shape) if axis not in axes)
+
+
+def _reduced(
+    lowering: Lowering, node: Node, inputs: Sequence[Value | None], pool: Callable[[Value, Window], Value]
+) -> Value:
+    """Return a value pooled over the axes of a node."""
+    value = present(inputs[0])
+    rank = len(value.shape)
+    axes = reduced_axes(node, inputs, rank)
+    if not axes:
+        return value
+    _check_windows(value, axes)
+    kept = [axis for axis in range(rank) if axis not in axes]
+    shape = reduced_shape(node, value.shape, axes)
+    if rank != 4 or min(axes) < 2:
+        value = _as_image(lowering, value, kept, axes)
+        axes = (2, 3)
+    kernel = tuple(value.shape[axis] if axis in axes else 1 for axis in (2, 3))
+    output = tuple(length // window for length, window in zip(value.shape[2:], kernel, strict=True))
+    window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), output)
+    return reshaped(lowering, pool(value, window), shape)
+
+
+def _check_windows(value: Value, axes: Sequence[int]) -> None:
+    """Raise NotNative where there is nothing to reduce."""
+    if any(value.shape[axis] == 0 for axis in axes):
+        raise NotNative("a reduction of no elements")
+
+
+def _as_image(lowering: Lowering, value: Value, kept: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return a value with the axes that are kept as images and channels, and the others as rows and columns."""
+    order = (*kept, *axes)
+    if order != tuple(range(len(order))):
+        value = transposed(lowering, value, order)
+    lengths, count = value.shape, len(kept)
+    images = lengths[0] if count > 1 else 1
+    rows = lengths[count] if len(axes) > 1 else 1
+    shape = (images, math.prod(lengths[:count]) // images, rows, math.prod(lengths[count:]) // rows)
+    return reshaped(lowering, value, shape)
+
+
+def _pooled_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    return [_reduced(lowering, node, inputs, lambda image, window: averaged(lowering, image, window))]
+
+
+def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
+    """Return the axes of a mean, in order."""
+    axes = node.attributes.get("axes")
+    if axes is None and len(inputs) > 1 and inputs[1] is not None:
+        axes = integers(inputs[1], "axes")
+    if not axes and node.attributes.get("noop_with_empty_axes", 0):
+        raise NotNative("a mean over no axes")
+    return tuple(sorted(axis % rank for axis in axes)) if axes else tuple(range(rank))
+
+
+def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean: of codes a pooling, and of floats where REDUCE_MEAN would add too many to a sum."""
+    value = present(inputs[0])
+    axes = mean_axes(node, inputs, len(value.shape))
+    _check_windows(value, axes)
+    of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
+    if of_codes or _are_too_long(value, axes):
+        return _pooled_mean(lowering, node, inputs)
+    x = computed_floats(lowering, value)
+    return [mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes))]
+
+
+def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMax."""
+    return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
+
+
+def reduce_min(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMin."""
+    return [_reduced(lowering, node, inputs, lambda image, window: minimum(lowering, image, window))]
+
+
+def _are_too_long(value: Value, axes: Sequence[int]) -> bool:
+    """Return whether several axes are too long for means of means: poolings add the sums of halves."""
+    return len(axes) > 1 and any(value.shape[axis] > LONGEST_REDUCED for axis in axes)
+
+
+def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor | None:
+    """Return the mean of floats over the axes of a node; None of codes, over no axes, and of other types.
+
+    As a pooling it would have its layout chosen for channels, which these need not be.
+    """
+    value = present(inputs[0])
+    axes = sorted(reduced_axes(node, inputs, len(value.shape)))
+    of_images = isinstance(value, StackedSum) and axes == [2, 3]
+    of_codes = isinstance(value, Table) and value.parameters is not None
+    if not axes or of_images or of_codes or _are_too_long(value, axes):
+        return None
+    _check_windows(value, axes)
+    x = computed(lowering, value)
+    return mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes)) if x.dtype == np.float32 else None
+
+
+def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
+    value = present(inputs[0])
+    is_stack = len(value.shape) == 5 and axes_of(node, inputs, 5) == (1,) and not node.attributes.get("keepdims", 1)
+    if isinstance(value, Table) and value.parameters is not None and is_stack:
+        return StackedSum(lowering, value, lambda: computed(lowering, _multiple_of_mean(lowering, node, inputs)))
+    return _multiple_of_mean(lowering, node, inputs)
+
+
+def _multiple_of_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    mean = _mean_of_floats(lowering, node, inputs)
+    if mean is None:
+        return _reduced(lowering, node, inputs, lambda image, window: summed(lowering, image, window))
+    count = math.prod(present(inputs[0]).shape) // math.prod(mean.shape)
+    return times(lowering, mean, count)
+
+
+def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
+    """Return the sum of INT32 or INT64 elements along an axis, which it keeps: the last of the sums of the first ones.
+
+    Raises:
+        NotNative: They are of another type.
+    """
+    if tensor.dtype not in INTEGER_TYPES:
+        raise NotNative(f"sums of elements of type {tensor.dtype}")
+    attributes = {"axis": (axis,), "axis_direction": (0,), "has_exclusive_sum": (0,)}
+    sums = lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)
+    starts, shape = [0] * len(tensor.shape), list(tensor.shape)
+    starts[axis], shape[axis] = tensor.shape[axis] - 1, 1
+    last = sliced(lowering, sums, starts, (1,) * len(shape), shape)
+    assert isinstance(last, Tensor)
+    return last
+
+
+def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """Return the sum of integers over the axes of a node; None if it has no integers."""
+    value = inputs[0]
+    if not isinstance(value, Tensor) or value.dtype not in INTEGER_TYPES:
+        return None
+    axes = reduced_axes(node, inputs, len(value.shape))
+    _check_windows(value, axes)
+    total = value
+    for axis in axes:
+        total = sum_of_integers(lowering, total, axis)
+    return lowering.reshaped(total, reduced_shape(node, value.shape, axes))
+
+
+def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceSum, of integers too, and of squares ReduceSumSquare and ReduceL2."""
+    if node.operator == "ReduceSum":
+        of_integers = _summed_integers(lowering, node, inputs)
+        return [_summed(lowering, node, inputs) if of_integers is None else of_integers]
+    value = present(inputs[0])
+    axes = axes_of(node, inputs, len(value.shape))
+    is_row = axes is not None and len(axes) == 1
+    squares: Value
+    if isinstance(value, Table) and not (is_row and value.parameters is not None):
+        squares = Table(value.codes, np.square(value.floats))
+    else:  # of dequantized rows too: who divides them by their length reads the same floats
+        squares = on_floats(lowering, FloatBinary.MULTIPLY, value, value)
+    total = _summed(lowering, node, [squares, *inputs[1:]])
+    if node.operator == "ReduceSumSquare":
+        return [total]
+    return [on_each_float(lowering, FloatUnary.SQUARE_ROOT, computed(lowering, total))]
+
+
+def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearReduceMean."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    [mean] = _pooled_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
+    codes = lowering.quantized(mean, parameters_of(y_scale, y_zero_point, x.dtype))
+    assert isinstance(codes, Tensor)
+    return [codes]
+
+
+def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ArgMax and ArgMin: of dequantized codes the codes', where these have the floats' order."""
+    value = present(inputs[0])
+    rank, axis = len(value.shape), int(node.attributes.get("axis", 0))
+    if not -rank <= axis < rank:
+        raise NotNative(f"axis {axis} of {rank}")
+    in_order = isinstance(value, Table) and value.parameters is not None and value.parameters.keeps_order
+    tensor = value.codes if isinstance(value, Table) and in_order else computed(lowering, value)
+    shape = tuple(1 if place == axis % rank else length for place, length in enumerate(tensor.shape))
+    attributes = {
+        "axis": (axis % rank,),
+        "axis_direction": (int(bool(node.attributes.get("select_last_index", 0))),),
+    }
+    if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, np.dtype(np.float32)):
+        raise NotNative(f"the places of elements of type {tensor.dtype}")
+    places = lowering.emit(node.operator.upper(), [tensor], np.int64, shape, attributes)
+    kept = node.attributes.get("keepdims", 1)
+    return [places if kept else lowering.reshaped(places, (*shape[: axis % rank], *shape[axis % rank + 1 :]))]
+
+
+def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """CumSum along a constant axis."""
+    tensor = computed(lowering, present(inputs[0]))
+    [axis] = integers(inputs[1], "the axis")
+    rank = len(tensor.shape)
+    if tensor.dtype not in (*INTEGER_TYPES, np.dtype(np.float32)) or not -rank <= axis < rank:
+        raise NotNative(f"sums of elements of type {tensor.dtype} along axis {axis} of {rank}")
+    attributes = {
+        "axis": (axis % rank,),
+        "axis_direction": (int(bool(node.attributes.get("reverse", 0))),),
+        "has_exclusive_sum": (int(bool(node.attributes.get("exclusive", 0))),),
+    }
+    return [lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    # ReduceMean, which may begin a layer normalization, is in ``spelled_out``.
+    ("", "ReduceMax"): reduce_max,
+    ("", "ReduceMin"): reduce_min,
+    **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
+    ("", "ArgMax"): arg_extreme,
+    ("", "ArgMin"): arg_extreme,
+    ("", "CumSum"): cumulative_sum,
+    ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
+}
