@@ -30,8 +30,6 @@ __all__ = [
     "require_tensors",
 ]
 
-_DTYPES = {"float": "float32", "double": "float64"}
-
 
 def opened_session(model: Path, isa: str, threads: int) -> InferenceSession:
     """Open a model on a device of an instruction set ("" for the best) and a number of threads (0 for all)."""
@@ -127,11 +125,10 @@ def _named(option: str, inputs: Sequence[NodeArg], kind: str) -> tuple[str, str]
 
 def _dtype(value: NodeArg) -> np.dtype[Any] | None:
     """Return the type of an input's elements, or None where numpy has none of a fixed size, as of strings."""
-    name = value.type.removeprefix("tensor(").removesuffix(")")
-    try:
-        return np.dtype(_DTYPES.get(name, name))
-    except TypeError:
-        return None
+    from dmlcpu.onnx.type_names import tensor_dtype  # here: it imports onnx, which a session has imported
+
+    dtype = tensor_dtype(value.type)
+    return None if dtype is None or dtype.kind == "O" else dtype
 
 
 def read_feeds(

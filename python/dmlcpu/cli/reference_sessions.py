@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.models.model import Model
 
 __all__ = ["Recorder", "reference_session"]
-
-_TYPES: Final = {"float": "float32", "double": "float64", "string": "object"}
 
 
 def reference_session(onnxruntime: ModuleType, model: Any, *, is_optimized: bool = True) -> Any:
@@ -58,6 +56,8 @@ class Recorder:
     def __init__(self, onnxruntime: ModuleType, model: Model) -> None:
         import onnx
 
+        from dmlcpu.onnx.type_names import tensor_dtype
+
         proto = onnx.ModelProto()
         proto.CopyFrom(model.proto)
         inferred = onnx.shape_inference.infer_shapes(proto).graph.value_info
@@ -68,11 +68,8 @@ class Recorder:
         self._session = reference_session(onnxruntime, proto)
         self.types: dict[str, np.dtype[Any]] = dict.fromkeys(no_tensors, np.dtype(np.void))
         for value in self._session.get_outputs():
-            name = value.type.removeprefix("tensor(").removesuffix(")")
-            try:
-                self.types[value.name] = np.dtype(_TYPES.get(name, name))
-            except TypeError:  # sequences, and types such as bfloat16
-                self.types[value.name] = _type_without_arrays(name)
+            dtype = tensor_dtype(value.type)
+            self.types[value.name] = np.dtype(np.void) if dtype is None else dtype
 
     def run(self, groups: Sequence[Group], feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return what groups read."""
@@ -80,14 +77,3 @@ class Recorder:
         names = [name for name in reads if name not in feeds]
         arrays = self._session.run(names, dict(feeds)) if names else []
         return {**feeds, **dict(zip(names, arrays, strict=True))}
-
-
-def _type_without_arrays(name: str) -> np.dtype[Any]:
-    """Return the type that onnx has for elements of which onnxruntime makes no arrays; void if it has none."""
-    import onnx
-
-    try:
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name.upper())))
-    except (KeyError, ValueError):
-        return np.dtype(np.void)
-    return dtype if dtype.kind == "V" else np.dtype(np.void)  # until 1.19 onnx had another one in its place

@@ -9,16 +9,35 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 
-__all__ = ["CONTAINERS", "tensor_name", "type_name"]
+__all__ = ["CONTAINERS", "tensor_dtype", "tensor_name", "type_name"]
 
 CONTAINERS: Final = frozenset({"sequence_type", "map_type", "optional_type"})
 """The kinds of types of what is no tensor, but holds some."""
-_NAMES: Final = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
+_NAMES: Final = {"float32": "float", "float64": "double", "str": "string", "object": "string"}
+_DTYPES: Final = {name: dtype for dtype, name in _NAMES.items()}  # of strings objects, the last ones
 
 
 def tensor_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a tensor's type."""
     return f"tensor({_element_name(dtype)})"
+
+
+def tensor_dtype(name: str) -> np.dtype[Any] | None:
+    """Return the type of a tensor's elements by the name of its type; None of other values, and of unknown types.
+
+    >>> tensor_dtype("tensor(float)"), tensor_dtype("tensor(string)"), tensor_dtype("seq(tensor(float))")
+    (dtype('float32'), dtype('O'), None)
+    """
+    element = name.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype(_DTYPES.get(element, element))
+    except TypeError:  # onnx may have it
+        pass
+    try:
+        dtype = _dtype_of(onnx.TensorProto.DataType.Value(element.upper()))
+    except ValueError:  # as an InvalidModelError is
+        return None
+    return dtype if dtype.kind == "V" else None  # until 1.19 onnx had another one in its place
 
 
 def type_name(value: onnx.ValueInfoProto) -> str:
