@@ -369,22 +369,6 @@ def test_wrong_arguments(function: str, changes: dict[str, Any], error: type[dml
         assert (out == before).all()
 
 
-@pytest.mark.parametrize(
-    ("out", "told"),
-    [
-        ((None, np.zeros(()), None), "out[1]: got data type FLOAT64, expected FLOAT32"),
-        ((None, np.zeros((), ">f4"), None), "out[1]: got elements of dtype('>f4'), expected float32, in the machine's"),
-        ((np.zeros((2, 2), np.uint8), None, None), "out[0]: got shape (2, 2), expected (2, 3)"),
-        ((None, None, READ_ONLY[:1, :1]), "out[2]: got uint8 of shape (1, 1), read-only"),
-    ],
-)
-def test_one_of_several_outputs_has_one_name(out: tuple[Any, ...], told: str) -> None:
-    """Whoever refuses it: as it was passed, in the tuple."""
-    with pytest.raises(dmlcpu.DmlError) as raised:
-        call("dynamic_quantize_linear", out=out)
-    assert str(raised.value).startswith(f"dynamic_quantize_linear: {told}"), raised.value
-
-
 @each_function
 def test_anything_for_any_argument(function: str) -> None:
     """It is accepted, or refused by an exception of dmlcpu; numpy's and Python's own never come out."""
