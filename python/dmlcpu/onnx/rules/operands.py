@@ -17,6 +17,7 @@ from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Va
 
 __all__ = [
     "aligned",
+    "axes_of",
     "computed",
     "computed_floats",
     "computed_with_axes",
@@ -78,6 +79,18 @@ def integers(value: Value | None, what: str) -> tuple[int, ...]:
     if array.dtype.kind not in "iu":
         raise NotNative(f"{what} of type {array.dtype}")
     return tuple(int(number) for number in array.reshape(-1))
+
+
+def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...] | None:
+    """Return the axes of an attribute or the second input, each once, in ascending order; None if none are given."""
+    given = node.attributes.get("axes")
+    if given is None and len(inputs) > 1 and inputs[1] is not None:
+        given = integers(inputs[1], "the axes")
+    if given is None:
+        return None
+    if any(not -rank <= axis < rank for axis in given):
+        raise NotNative(f"axes {given} of {rank}")
+    return tuple(sorted({axis % rank for axis in given}))
 
 
 def parameters_of(

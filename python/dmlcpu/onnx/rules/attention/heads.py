@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dmlcpu.onnx.lowering import Lowering
-from dmlcpu.onnx.rules.movement.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import computed_floats
 from dmlcpu.onnx.values import Value
 

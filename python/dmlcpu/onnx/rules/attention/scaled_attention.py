@@ -17,10 +17,10 @@ from dmlcpu.onnx.rules.attention.grouped_attention import grouped_means, hidden_
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
 from dmlcpu.onnx.rules.matrix.matrix_multiply import times
-from dmlcpu.onnx.rules.movement.movement import join, reshaped
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, present, written
-from dmlcpu.onnx.rules.pooling.pooling import maximum
+from dmlcpu.onnx.rules.pooling.pooled_values import maximum
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Constant, Tensor, Value, element_type
 

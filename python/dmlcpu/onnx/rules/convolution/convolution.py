@@ -12,7 +12,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
-from dmlcpu.onnx.rules.movement.movement import with_channels_last
+from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
 from dmlcpu.onnx.rules.quantized_convolution import (

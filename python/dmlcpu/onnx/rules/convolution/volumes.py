@@ -21,7 +21,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.movement import join, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of

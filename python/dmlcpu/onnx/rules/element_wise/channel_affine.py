@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.movement.movement import reshaped, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution

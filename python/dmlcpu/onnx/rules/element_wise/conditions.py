@@ -16,7 +16,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, broadcast, compared, on_integers
-from dmlcpu.onnx.rules.movement.movement import sliced
+from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.values import (

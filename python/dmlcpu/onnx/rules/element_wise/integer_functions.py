@@ -10,7 +10,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_integers
-from dmlcpu.onnx.rules.movement.movement import reshaped
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.values import Constant, Value, element_type
 

@@ -16,7 +16,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.movement.movement import reshaped
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Array, Tensor, Value

@@ -17,7 +17,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
-from dmlcpu.onnx.rules.movement.movement import reshaped, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by, element_type, source_of
 

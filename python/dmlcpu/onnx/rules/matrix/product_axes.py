@@ -9,7 +9,7 @@ from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.movement import reshaped
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Value
 

@@ -11,7 +11,7 @@ from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, coded_matrix
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.movement.movement import join
+from dmlcpu.onnx.rules.movement.moved_values import join
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value
 

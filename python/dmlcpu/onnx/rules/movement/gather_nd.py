@@ -17,7 +17,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_integers
 from dmlcpu.onnx.rules.movement.gathering import chosen_by
-from dmlcpu.onnx.rules.movement.movement import reshaped, sliced
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by

@@ -22,7 +22,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
-from dmlcpu.onnx.rules.movement.movement import expanded, join, moved, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import computed, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import Taps, resampled
 from dmlcpu.onnx.values import (

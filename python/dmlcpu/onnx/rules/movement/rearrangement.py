@@ -10,7 +10,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.movement import moved
+from dmlcpu.onnx.rules.movement.moved_values import moved
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.values import Array, Tensor, Value
 

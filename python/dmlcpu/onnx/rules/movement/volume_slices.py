@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dmlcpu.onnx.lowering import Lowering
-from dmlcpu.onnx.rules.movement.movement import reshaped, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Value
 

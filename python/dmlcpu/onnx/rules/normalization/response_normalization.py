@@ -10,7 +10,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise.float_functions import Floats
-from dmlcpu.onnx.rules.movement.movement import reshaped, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary, Pooling
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling

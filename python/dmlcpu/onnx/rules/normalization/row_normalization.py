@@ -14,7 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
-from dmlcpu.onnx.rules.movement.movement import transposed
+from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization.normalization import MOST_CODES, LayerNormalization
 from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, present

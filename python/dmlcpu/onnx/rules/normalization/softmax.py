@@ -14,7 +14,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared
-from dmlcpu.onnx.rules.movement.movement import reshaped
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, parameters_of, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Table, Tensor, Value, constant_by

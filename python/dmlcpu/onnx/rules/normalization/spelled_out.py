@@ -22,7 +22,7 @@ from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
 from dmlcpu.onnx.rules.element_wise.gelu import gelu_by_error_function, gelu_by_tanh
 from dmlcpu.onnx.rules.normalization.normalization import LayerNormalization, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import computed_floats, present
-from dmlcpu.onnx.rules.pooling.pooling import StackedSum
+from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Table, Tensor, Value
 

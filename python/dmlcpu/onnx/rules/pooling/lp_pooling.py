@@ -15,7 +15,8 @@ from dmlcpu.onnx.rules.element_wise.float_functions import Floats
 from dmlcpu.onnx.rules.native_functions import FloatUnary, Pooling
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling
-from dmlcpu.onnx.rules.pooling.pooling import pooled_as_image, times, window_of_pooling
+from dmlcpu.onnx.rules.pooling.pooled_values import times
+from dmlcpu.onnx.rules.pooling.pooling import pooled_as_image, window_of_pooling
 from dmlcpu.onnx.rules.windows import Window, automatic_padding
 from dmlcpu.onnx.values import Table, Tensor, Value
 

@@ -12,7 +12,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.gathering import gathered
-from dmlcpu.onnx.rules.movement.movement import reshaped
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.recurrence.sequence_lengths import are_whole
 from dmlcpu.onnx.values import Array, Constant, Value

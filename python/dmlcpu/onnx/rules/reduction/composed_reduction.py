@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.float_functions import Floats
-from dmlcpu.onnx.rules.movement.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.reduction.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape

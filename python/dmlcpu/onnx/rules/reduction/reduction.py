@@ -14,11 +14,11 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on_floats
-from dmlcpu.onnx.rules.movement.movement import axes_of, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import axes_of, computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
-from dmlcpu.onnx.rules.pooling.pooling import StackedSum, averaged, maximum, minimum, summed, times
+from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Table, Tensor, Value
 
