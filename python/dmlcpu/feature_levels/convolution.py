@@ -6,11 +6,11 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
 from dmlcpu.feature_levels.columns import FLOAT32_ALONE, INT32_ALONE, INTEGERS_8, input_field, output_field
-from dmlcpu.rules.addresses import NoSharedAddresses
-from dmlcpu.rules.channels import ChannelSizes, GroupedChannels
-from dmlcpu.rules.data_types import SameDataType
-from dmlcpu.rules.sizes import Axis, OneElement, SameDimensionCount, SameLength, SameSizes
-from dmlcpu.rules.windows import ArrayLengths, OutputSizes, PositiveSteps, Window, WindowFits
+from dmlcpu.feature_levels.rules.addresses import NoSharedAddresses
+from dmlcpu.feature_levels.rules.channels import ChannelSizes, GroupedChannels
+from dmlcpu.feature_levels.rules.data_types import SameDataType
+from dmlcpu.feature_levels.rules.sizes import Axis, OneElement, SameDimensionCount, SameLength, SameSizes
+from dmlcpu.feature_levels.rules.windows import ArrayLengths, OutputSizes, PositiveSteps, Window, WindowFits
 from dmlcpu.schema import Field, FieldKind, OperatorSchema, TensorSupport
 
 __all__ = ["CONVOLUTION_ARRAYS", "SCHEMAS"]

@@ -16,9 +16,9 @@ from dmlcpu.feature_levels.columns import (
     input_field,
     output_field,
 )
-from dmlcpu.rules.addresses import NoSharedAddresses
-from dmlcpu.rules.data_types import DataTypeFollows, SameDataType
-from dmlcpu.rules.sizes import OneElement, SameDimensionCount, SameSizes
+from dmlcpu.feature_levels.rules.addresses import NoSharedAddresses
+from dmlcpu.feature_levels.rules.data_types import DataTypeFollows, SameDataType
+from dmlcpu.feature_levels.rules.sizes import OneElement, SameDimensionCount, SameSizes
 from dmlcpu.schema import OperatorSchema, TensorSupport
 
 __all__ = ["SCHEMAS"]

@@ -14,10 +14,10 @@ from dmlcpu.feature_levels.columns import (
     input_field,
     output_field,
 )
-from dmlcpu.rules.addresses import NoSharedAddresses
-from dmlcpu.rules.data_types import SameDataType, ScaleDataType
-from dmlcpu.rules.matrices import LineSizes, MatrixSizes
-from dmlcpu.rules.sizes import SameSizes
+from dmlcpu.feature_levels.rules.addresses import NoSharedAddresses
+from dmlcpu.feature_levels.rules.data_types import SameDataType, ScaleDataType
+from dmlcpu.feature_levels.rules.matrices import LineSizes, MatrixSizes
+from dmlcpu.feature_levels.rules.sizes import SameSizes
 from dmlcpu.schema import OperatorSchema, TensorSupport
 
 __all__ = ["SCALES_TO_FLOAT", "SCHEMAS"]

@@ -6,12 +6,12 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
 from dmlcpu.feature_levels.columns import FLOAT32_ALONE, INTEGERS_8, input_field, output_field
-from dmlcpu.rules.addresses import NoSharedAddresses
-from dmlcpu.rules.channels import ChannelParameters
-from dmlcpu.rules.data_types import SameDataType
-from dmlcpu.rules.sizes import Axis, SameDimensionCount, SameLength, SameSizes
-from dmlcpu.rules.values import Boolean
-from dmlcpu.rules.windows import ArrayLengths, OutputSizes, PositiveSteps, Window, WindowFits
+from dmlcpu.feature_levels.rules.addresses import NoSharedAddresses
+from dmlcpu.feature_levels.rules.channels import ChannelParameters
+from dmlcpu.feature_levels.rules.data_types import SameDataType
+from dmlcpu.feature_levels.rules.sizes import Axis, SameDimensionCount, SameLength, SameSizes
+from dmlcpu.feature_levels.rules.values import Boolean
+from dmlcpu.feature_levels.rules.windows import ArrayLengths, OutputSizes, PositiveSteps, Window, WindowFits
 from dmlcpu.schema import Field, FieldKind, OperatorSchema, TensorSupport
 
 __all__ = ["POOLING_ARRAYS", "POOLING_PARAMETERS", "SCHEMAS"]

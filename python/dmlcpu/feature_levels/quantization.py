@@ -6,10 +6,10 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType, QuantizationType
 from dmlcpu.feature_levels.columns import FLOATS, INTEGERS_4, INTEGERS_8, input_field, output_field
-from dmlcpu.rules.addresses import NoSharedAddresses
-from dmlcpu.rules.data_types import SameDataType
-from dmlcpu.rules.sizes import DividingSizes, SameDimensionCount, SameSizes
-from dmlcpu.rules.values import EntryCount
+from dmlcpu.feature_levels.rules.addresses import NoSharedAddresses
+from dmlcpu.feature_levels.rules.data_types import SameDataType
+from dmlcpu.feature_levels.rules.sizes import DividingSizes, SameDimensionCount, SameSizes
+from dmlcpu.feature_levels.rules.values import EntryCount
 from dmlcpu.schema import Field, FieldKind, OperatorSchema, TensorSupport
 
 __all__ = ["SCALE", "SCHEMAS", "ZERO_POINT"]

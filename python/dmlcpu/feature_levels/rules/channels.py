@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dmlcpu.rules.sizes import Axis
+from dmlcpu.feature_levels.rules.sizes import Axis
 from dmlcpu.schema import Check, DescValues, Violation
 
 __all__ = ["ChannelParameters", "ChannelSizes", "GroupedChannels"]
