@@ -15,9 +15,9 @@ from dmlcpu.device import Device, default_device
 from dmlcpu.enums import TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.functions.argument_names import argument_of, output_names
-from dmlcpu.functions.arguments import Arguments
 from dmlcpu.functions.error_messages import told_by_arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
+from dmlcpu.functions.shaped_arguments import ShapedArguments
 from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, data_type_of
@@ -26,7 +26,7 @@ __all__ = ["FunctionCall"]
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionCall(Arguments):
+class FunctionCall(ShapedArguments):
     """One call of a function: its arguments, and its operator's run on what they became.
 
     Attributes:
