@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from bench.model_zoo import Answer
-from bench.peers.models import onnxruntime_session
+from bench.peers.onnxruntime_session import onnxruntime_session
 from bench.timing import Clock
 from dmlcpu.onnx.models.model import load_model
 

@@ -20,7 +20,8 @@ import dmlcpu
 from bench.choices import chosen_device, installed_versions
 from bench.model_zoo.quantizing import DYNAMIC, quantized
 from bench.model_zoo.text_decoder import HEAD, decoder
-from bench.peers.models import MODEL_PEERS, onnxruntime_session
+from bench.peers.models import MODEL_PEERS
+from bench.peers.onnxruntime_session import onnxruntime_session
 from bench.report import Column, Compared, print_table, ratio_columns, write_json
 
 __all__ = ["command"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.matrix_case import MatrixCase
 from bench.operands import PreparedCall
+from bench.peers.onnxruntime_session import bound_call, onnxruntime_session
 
 __all__ = ["MATRIX_PEERS", "peer_version"]
 
@@ -20,8 +23,42 @@ def peer_version(name: str) -> str:
 
 def _onnxruntime(case: MatrixCase, num_threads: int) -> PreparedCall | None:
     """QLinearMatMul, MatMulInteger or MatMulIntegerToFloat, b an initializer where it is a constant."""
-    import onnxruntime
+    inputs = {"a": case.a} if case.is_constant else {"a": case.a, "b": case.b}
+    shape = (*case.batch, case.shape.m, case.shape.n)
+    model = _model(case, inputs, shape)
+    try:
+        session = onnxruntime_session(model, num_threads)
+    except Exception as error:  # the types or shapes that it lacks are of several exceptions
+        print(f"{case.shape} {case.types}: onnxruntime has none: {str(error).splitlines()[0][:90]}")
+        return None
+    return bound_call(session, inputs, ("output", shape, case.output_type))
+
+
+def _model(case: MatrixCase, inputs: Mapping[str, NDArray[Any]], shape: tuple[int, ...]) -> bytes:
+    """Return a model of one node that makes an output of this shape."""
     from onnx import helper, numpy_helper
+
+    node, parameters = _node_and_parameters(case)
+    if case.is_constant:
+        parameters["b"] = case.b
+    graph = helper.make_graph(
+        [node],
+        "product",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in inputs.items()
+        ],
+        [helper.make_tensor_value_info("output", helper.np_dtype_to_tensor_dtype(case.output_type), shape)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in parameters.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return model
+
+
+def _node_and_parameters(case: MatrixCase) -> tuple[Any, dict[str, Any]]:
+    """Return the node of a case, and its scales and zero points by the names that it reads."""
+    from onnx import helper
 
     parameters = {"a_zero_point": case.a_zero_point, "b_zero_point": np.full(case.shape.n, case.b_zero_point)}
     if case.result == "codes":
@@ -30,47 +67,14 @@ def _onnxruntime(case: MatrixCase, num_threads: int) -> PreparedCall | None:
         if case.batch:  # of a batch it wants them for each matrix
             for name in ("b_scale", "b_zero_point"):
                 parameters[name] = np.broadcast_to(parameters[name], (*case.batch, 1, case.shape.n))
-        inputs = ["a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "output_scale", "output_zero_point"]
-        node = helper.make_node("QLinearMatMul", inputs, ["output"])
-    elif case.result == "sums":
+        reads = ["a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "output_scale", "output_zero_point"]
+        return helper.make_node("QLinearMatMul", reads, ["output"]), parameters
+    if case.result == "sums":
         parameters["b_zero_point"] = case.b_zero_point
-        node = helper.make_node("MatMulInteger", ["a", "b", "a_zero_point", "b_zero_point"], ["output"])
-    else:
-        parameters |= {"a_scale": case.a_scale, "b_scale": case.b_scale}
-        inputs = ["a", "b", "a_scale", "b_scale", "a_zero_point", "b_zero_point"]
-        node = helper.make_node("MatMulIntegerToFloat", inputs, ["output"], domain="com.microsoft")
-    if case.is_constant:
-        parameters["b"] = case.b
-    output = np.empty((*case.batch, case.shape.m, case.shape.n), case.output_type)
-    inputs_info = [("a", case.a)] + ([] if case.is_constant else [("b", case.b)])
-    graph = helper.make_graph(
-        [node],
-        "product",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in inputs_info
-        ],
-        [helper.make_tensor_value_info("output", helper.np_dtype_to_tensor_dtype(output.dtype), output.shape)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in parameters.items()],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    options.inter_op_num_threads = 1
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
-    try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the types or shapes that it lacks are of several exceptions
-        print(f"{case.shape} {case.types}: onnxruntime has none: {str(error).splitlines()[0][:90]}")
-        return None
-    binding = session.io_binding()
-    for name, array in inputs_info:
-        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-    output_value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, output.dtype)
-    binding.bind_ortvalue_output("output", output_value)
-    session.run_with_iobinding(binding)
-    output[...] = output_value.numpy()
-    return PreparedCall(lambda: session.run_with_iobinding(binding), output)
+        return helper.make_node("MatMulInteger", ["a", "b", "a_zero_point", "b_zero_point"], ["output"]), parameters
+    parameters |= {"a_scale": case.a_scale, "b_scale": case.b_scale}
+    reads = ["a", "b", "a_scale", "b_scale", "a_zero_point", "b_zero_point"]
+    return helper.make_node("MatMulIntegerToFloat", reads, ["output"], domain="com.microsoft"), parameters
 
 
 def _torch(case: MatrixCase, num_threads: int) -> PreparedCall | None:

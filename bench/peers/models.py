@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MODEL_PEERS", "ModelPeer", "OpenModel", "onnxruntime_session"]
+from bench.peers.onnxruntime_session import onnxruntime_session
+
+__all__ = ["MODEL_PEERS", "ModelPeer", "OpenModel"]
 
 Array = NDArray[Any]
 
@@ -44,18 +46,6 @@ class ModelPeer:
     version: Callable[[], str]
     open: Callable[[bytes, Array, int], OpenModel]
     form: str = ""
-
-
-def onnxruntime_session(model: bytes, num_threads: int, *, is_optimized: bool = True) -> Any:
-    """Return a session of onnxruntime on its CPU provider."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
-    options.log_severity_level = 3
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if is_optimized else levels.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _onnxruntime_version() -> str:

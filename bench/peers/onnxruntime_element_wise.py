@@ -6,36 +6,24 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from bench.element_wise_case import ElementWiseCase
 from bench.operands import PreparedCall
+from bench.peers.onnxruntime_session import bound_call, onnxruntime_session
 
 __all__ = ["prepare"]
 
 
 def prepare(case: ElementWiseCase, num_threads: int) -> PreparedCall:
     """Make a session. It sees NHWC tensors as {N, H, W, C} with the channel axis last, which is the same memory."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    options.inter_op_num_threads = 1
     inputs = _inputs(case)
-    session = onnxruntime.InferenceSession(_model(case, inputs), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(_model(case, inputs), num_threads)
     dtype = np.dtype(np.float32 if case.operator == "dequantize" else np.uint8)
-    output = onnxruntime.OrtValue.ortvalue_from_shape_and_type(inputs["x"].shape, dtype)
-    binding = session.io_binding()
-    for name, array in inputs.items():
-        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-    binding.bind_ortvalue_output("y", output)
-    for name in ("scale_out", "zero_point_out") if case.operator == "dynamic" else ():
-        binding.bind_output(name)
-    session.run_with_iobinding(binding)
-    result = output.numpy()
-    return PreparedCall(
-        lambda: session.run_with_iobinding(binding), result.transpose(0, 3, 1, 2) if case.channels_last else result
-    )
+    others = ("scale_out", "zero_point_out") if case.operator == "dynamic" else ()
+    call = bound_call(session, inputs, ("y", inputs["x"].shape, dtype), others)
+    return PreparedCall(call.run, call.output.transpose(0, 3, 1, 2) if case.channels_last else call.output)
 
 
 def _inputs(case: ElementWiseCase) -> dict[str, NDArray[Any]]:
