@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +48,27 @@ class Row(Compared):
     scaling: float | None = None
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """How networks are measured.
+
+    Attributes:
+        device: Of dmlcpu; peers have as many threads.
+        batch: Images a run.
+        repeats: Of which the median counts.
+        clock: What seconds are told by.
+        steps: How many of the slowest steps are told.
+        callers: Threads that run a network at once, to compare with one; 0 for none.
+    """
+
+    device: dmlcpu.Device
+    batch: int
+    repeats: int
+    clock: Clock
+    steps: int
+    callers: int
+
+
 def command(
     networks: Annotated[str, typer.Option(help=f"of {', '.join(NETWORKS)}")] = ",".join(NETWORKS),
     forms: Annotated[str, typer.Option(help="format, and types of activations and filters")] = ",".join(FORMS),
@@ -73,6 +95,7 @@ def command(
     versions = installed_versions(chosen("--peers", peers, MODEL_PEERS), lambda name: MODEL_PEERS[name].version())
     clock, measured = (time.process_time, "processor time") if cpu_time else (time.perf_counter, "time")
     print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads, batch {batch}, {measured}; {versions}")
+    settings = _Settings(device, batch, repeats, clock, steps, callers)
     rows = []
     for network, form in ((NETWORKS[name], form) for name in wanted for form in wanted_forms):
         if form not in network.forms:
@@ -83,12 +106,8 @@ def command(
             print(f"{network.name} is left out: {error}")
             continue
         if not build_only:
-            peer_models = {
-                peer: given
-                for peer in map(MODEL_PEERS.__getitem__, versions)
-                if (given := _given(peer, network, model, batch, folder)) is not None
-            }
-            rows.append(_measure(network, form, model, batch, device, peer_models, repeats, clock, steps, callers))
+            given = {peer: _given(MODEL_PEERS[peer], network, model, batch, folder) for peer in versions}
+            rows.append(_measure(network, form, model, given, settings))
     if build_only:
         return
     if not rows:
@@ -125,18 +144,10 @@ def _given(
 
 
 def _measure(
-    network: Network | TinyNetwork,
-    form: str,
-    model: bytes,
-    batch: int,
-    device: dmlcpu.Device,
-    peers: Mapping[ModelPeer, bytes],
-    repeats: int,
-    clock: Clock,
-    steps: int,
-    callers: int,
+    network: Network | TinyNetwork, form: str, model: bytes, given: Mapping[str, bytes | None], settings: _Settings
 ) -> Row:
-    inputs = network.inputs(_COMPARED_INPUTS, batch)
+    device, clock, repeats = settings.device, settings.clock, settings.repeats
+    inputs = network.inputs(_COMPARED_INPUTS, settings.batch)
     x = inputs[0]
     session = dmlcpu.InferenceSession(model, device=device)
     feeds = {session.get_inputs()[0].name: x}
@@ -144,27 +155,20 @@ def _measure(
     calls: dict[str, Callable[[], object]] = {"dmlcpu": lambda: session.run(None, feeds)}
     starts = {"dmlcpu": start_seconds(lambda: dmlcpu.InferenceSession(model, device=device).run(None, feeds), clock)}
     notes = {}
-    for peer, given in peers.items():
-        label = f"{network.name} {form} on {peer.name}"
-        try:
-            opened = peer.open(given, x, device.num_threads)
-        except Exception as error:  # whatever a runtime raises on a model that it does not take
-            notes[peer.name] = f"not run: {_first_line(error)}"
-            print(f"{label}: {notes[peer.name]}")
+    for name, own in given.items():
+        if own is None:
             continue
-        notes[peer.name] = opened.note
-        difference = _relative_difference(outputs, opened)
-        if not peer.form and difference > _TOLERANCE:
-            told = f"results differ by {difference:.2g} of their range"
-            notes[peer.name] = f"{notes[peer.name]}; {told}" if notes[peer.name] else told
-            print(f"{label}: {notes[peer.name]}")
-        calls[peer.name] = opened.run
-        starts[peer.name] = start_seconds(lambda peer=peer, given=given: peer.open(given, x, device.num_threads), clock)  # type: ignore[misc]
+        opened, notes[name] = _opened(MODEL_PEERS[name], own, x, device.num_threads, outputs)
+        if opened is None or notes[name] != opened.note:
+            print(f"{network.name} {form} on {name}: {notes[name]}")
+        if opened is not None:
+            calls[name] = opened.run
+            starts[name] = start_seconds(partial(MODEL_PEERS[name].open, own, x, device.num_threads), clock)
     seconds = alternating_medians(calls, repeats, clock)
     return Row(
         network.name,
         form,
-        batch,
+        settings.batch,
         seconds.pop("dmlcpu"),
         starts.pop("dmlcpu"),
         agreement(session, model, inputs, network.answer),
@@ -172,9 +176,24 @@ def _measure(
         seconds,
         starts,
         notes,
-        slowest_steps(session, x, steps) if steps else (),
-        scaling(calls["dmlcpu"], callers, repeats) if callers else None,
+        slowest_steps(session, x, settings.steps) if settings.steps else (),
+        scaling(calls["dmlcpu"], settings.callers, repeats) if settings.callers else None,
     )
+
+
+def _opened(
+    peer: ModelPeer, model: bytes, x: Array, num_threads: int, expected: Sequence[Array]
+) -> tuple[OpenModel | None, str]:
+    """Return a model that a peer has run, None if it does not take it, and what a reader should know of that."""
+    try:
+        opened = peer.open(model, x, num_threads)
+    except Exception as error:  # whatever a runtime raises on a model that it does not take
+        return None, f"not run: {_first_line(error)}"
+    difference = _relative_difference(expected, opened)
+    if peer.form or difference <= _TOLERANCE:
+        return opened, opened.note
+    told = f"results differ by {difference:.2g} of their range"
+    return opened, f"{opened.note}; {told}" if opened.note else told
 
 
 def _relative_difference(outputs: Sequence[Array], theirs: OpenModel) -> float:
