@@ -1,6 +1,6 @@
 """The rules by which nodes are lowered: one table, by domain and operator.
 
-The folders are named after those of the native operators. Each imports those before it in ``_FOLDERS`` alone, and the
+Most folders are named after those of the native operators. Each imports those before it in ``_FOLDERS`` alone, and the
 modules beside them, which several need: what is asked of a node's operands (``operands``), native operators that are
 added to a graph (``element_operators``, with the numbers in ``native_functions``, ``quantized_convolution``,
 ``quantized_resampling``), and ``windows``, of convolutions and poolings.
@@ -25,6 +25,7 @@ from dmlcpu.onnx.rules import (
     recurrence,
     reduction,
     resampling,
+    spelled_out,
 )
 
 __all__ = ["RULES"]
@@ -38,6 +39,7 @@ _FOLDERS: Final = (
     pooling,
     reduction,
     normalization,
+    spelled_out,
     attention,
     resampling,
     recurrence,

@@ -1,4 +1,4 @@
-"""Softmax and normalizations, also where models fuse them with what is before them, or spell them out."""
+"""Softmax and normalizations, also where models fuse them with what is before them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from dmlcpu.onnx.rules.normalization import (
     response_normalization,
     row_normalization,
     softmax,
-    spelled_out,
 )
 
 __all__ = ["MODULES"]
 
 MODULES: Final = (
-    spelled_out,
     embedding,
     normalization,
     residual_normalization,

@@ -1,0 +1,78 @@
+"""Nodes that may begin a function that is spelled out: Mul, Div, Pow and ReduceMean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeGuard
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, Rule
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
+from dmlcpu.onnx.rules.operands import computed_floats, present
+from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum
+from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
+from dmlcpu.onnx.rules.spelled_out.gelu import GELU_STEPS
+from dmlcpu.onnx.rules.spelled_out.normalization import NORMALIZATION_STEPS, trailing_axes
+from dmlcpu.onnx.rules.spelled_out.steps import Form, Kind, Step, number_of
+from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+_FOLLOWING: Final = {**NORMALIZATION_STEPS, **GELU_STEPS}
+
+
+def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Pow; a square may begin a normalization without the mean, a cube a GELU."""
+    x, exponent = inputs[0], number_of(inputs[1])
+    if _is_float(x) and x.shape and exponent in (2, 3) and len(present(inputs[1]).shape) <= len(x.shape):
+        return [_begun(lowering, power, node, inputs, x, Form(Kind.SQUARE if exponent == 2 else Kind.CUBE))]
+    return power(lowering, node, inputs)
+
+
+def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Mul and Div; by a number they may begin a GELU, by 1 they are nothing, and a square may begin a normalization."""
+    if len(inputs) != 2:
+        return binary(lowering, node, inputs)
+    a, b = inputs
+    kind, pairs = (Kind.QUOTIENT, [(a, b)]) if node.operator == "Div" else (Kind.PRODUCT, [(a, b), (b, a)])
+    if kind == Kind.PRODUCT and a is b and _is_float(a):
+        return [_begun(lowering, binary, node, inputs, a, Form(Kind.SQUARE))]
+    for x, other in pairs:
+        number = number_of(other)
+        if number is None or other is None or not _is_float(x):
+            continue
+        if math.prod(x.shape) == 1 or len(other.shape) > len(x.shape):
+            continue  # a scale, or axes more than x has
+        return [x if number == 1 else _begun(lowering, binary, node, inputs, x, Form(kind, factor=number))]
+    return binary(lowering, node, inputs)
+
+
+def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean; over the last axes it may begin a layer normalization, but for the average of an image's codes."""
+    value = present(inputs[0])
+    axes = mean_axes(node, inputs, len(value.shape))
+    count = trailing_axes(node, inputs)
+    if isinstance(value, Tensor):
+        computed_floats(lowering, value)
+    if count is not None and not (isinstance(value, Table | StackedSum) and axes == (2, 3)):
+        return [_begun(lowering, computed_mean, node, inputs, value, Form(Kind.MEAN, axes=count))]
+    return computed_mean(lowering, node, inputs)
+
+
+def _is_float(value: Value | None) -> TypeGuard[Tensor | Deferred]:
+    return isinstance(value, Tensor | Deferred) and value.dtype == np.float32
+
+
+def _begun(lowering: Lowering, rule: Rule, node: Node, inputs: Sequence[Value | None], x: Value, form: Form) -> Step:
+    return Step(lowering, rule, node, inputs, x, form, _FOLLOWING)
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Mul"): scaled,
+    ("", "Div"): scaled,
+    ("", "Pow"): squared,
+    ("", "ReduceMean"): mean,
+}
