@@ -52,6 +52,14 @@ def test_folders_of_the_native_sources_are_told_of() -> None:
     assert folders - told == set()
 
 
+def test_lines_keep_to_120_columns() -> None:
+    """Those of tables, which cannot be broken, do not."""
+    texts = [text for folder in (".", "docs", "bench/shapes", "examples/*") for text in ROOT.glob(f"{folder}/*.md")]
+    assert len(texts) > 5
+    lines = {(text.name, line) for text in texts for line in text.read_text(encoding="utf-8").splitlines()}
+    assert [(name, line) for name, line in sorted(lines) if len(line) > 120 and not line.startswith("|")] == []
+
+
 def test_no_figure_is_still_to_come() -> None:
     for text in (*ROOT.glob("*.md"), *DOCS.glob("*.md")):
         assert re.findall(r"\b[A-Z]+_(?:MS|US|NS)\b", text.read_text(encoding="utf-8")) == [], text.name
