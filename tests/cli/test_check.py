@@ -22,7 +22,7 @@ from dmlcpu.onnx import node_lowering
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.rules.matrix.matrix_multiply import times
+from dmlcpu.onnx.rules.matrix.products import times
 from dmlcpu.onnx.values import Value
 from onnx_models import POINT, Builder
 

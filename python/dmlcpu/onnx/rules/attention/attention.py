@@ -20,7 +20,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
-from dmlcpu.onnx.rules.matrix.matrix_multiply import Product, factors, float_product, product_of_codes, times
+from dmlcpu.onnx.rules.matrix.products import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization.residual_normalization import vector

@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.attention.attention import attention_scale, row_of_places
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.attention.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.rules.element_operators import broadcast, compared, on_each_float, on_floats, on_integers
-from dmlcpu.onnx.rules.matrix.matrix_multiply import float_product, times
+from dmlcpu.onnx.rules.matrix.products import float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, present, written

@@ -16,7 +16,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_floats, on_integers
-from dmlcpu.onnx.rules.movement.gathering import chosen_by
+from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present

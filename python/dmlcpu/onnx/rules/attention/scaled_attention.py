@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.attention.attention import attention_scale
 from dmlcpu.onnx.rules.attention.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
-from dmlcpu.onnx.rules.matrix.matrix_multiply import times
+from dmlcpu.onnx.rules.matrix.products import times
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, present, written

@@ -15,7 +15,8 @@ from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.matrix.matrix_multiply import Product, matmul
+from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
+from dmlcpu.onnx.rules.matrix.products import Product
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.native_functions import FloatBinary

@@ -17,7 +17,8 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
-from dmlcpu.onnx.rules.matrix.matrix_multiply import Product, float_product, matmul, times
+from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
+from dmlcpu.onnx.rules.matrix.products import Product, float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, parameters_of, present

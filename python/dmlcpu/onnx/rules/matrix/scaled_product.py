@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.matrix.matrix_multiply import float_product, product_of_codes, times
+from dmlcpu.onnx.rules.matrix.products import float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Value

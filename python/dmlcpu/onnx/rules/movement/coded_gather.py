@@ -12,7 +12,7 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks, codes_of_halves, is_bloc
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.gathering import chosen_by
+from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Value
 from dmlcpu.tensor import dtype_of

@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
-from dmlcpu.onnx.rules.movement.gathering import gathered
+from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import join, sliced
 from dmlcpu.onnx.rules.operands import constant, integers, present
 from dmlcpu.onnx.values import (

@@ -21,7 +21,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gather_nd import row_places
-from dmlcpu.onnx.rules.movement.gathering import chosen_by
+from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type

@@ -14,7 +14,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
-from dmlcpu.onnx.rules.movement.gathering import looked_up
+from dmlcpu.onnx.rules.movement.gathered_values import looked_up
 from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization.normalization import LayerNormalization

@@ -18,7 +18,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.matrix.matrix_multiply import Factor, Product, float_product
+from dmlcpu.onnx.rules.matrix.products import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import computed, constant, present, written

@@ -11,7 +11,7 @@ from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.gathering import gathered
+from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.recurrence.sequence_lengths import are_whole

@@ -15,7 +15,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.gathering import gathered
+from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import moved, transposed
 from dmlcpu.onnx.rules.operands import computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import FreeTaps, Taps, as_image, attributes_of, resampled

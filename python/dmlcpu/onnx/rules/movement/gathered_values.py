@@ -1,0 +1,320 @@
+"""Values whose elements indices name along axes: views where that is enough, else copies of slices, or look-ups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constants.empty_arrays import nothing
+from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.parameters import Parameters
+from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
+from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
+from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.operands import computed, constant
+from dmlcpu.onnx.rules.quantized_resampling import Taps, resampled
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    ConstantElements,
+    Dequantized,
+    Elements,
+    FreeArray,
+    Table,
+    Tensor,
+    Value,
+    source_of,
+)
+from dmlcpu.tensor import row_major_strides
+
+__all__ = ["chosen_by", "gathered", "looked_up"]
+
+# Up to this many slices are joined; more indices than they cover are taken one by one.
+_MOST_SLICES: Final = 16
+# Rows of so many codes are copied as they are, others looked up in less time. What is copied may be of any length.
+_LONG_ROW: Final = 128
+
+
+def _progressions(places: Array) -> list[tuple[int, int, int]]:
+    """Return indices as slices, one after the other: start, step of 1 or more, length."""
+    found: list[tuple[int, int, int]] = []
+    for place in places.tolist():
+        if found:
+            start, step, length = found[-1]
+            if length == 1 and place > start:
+                found[-1] = start, place - start, 2
+                continue
+            if length > 1 and place == start + step * length:
+                found[-1] = start, step, length + 1
+                continue
+        found.append((place, 1, 1))
+    return found
+
+
+def _count_of_slices(slices: Sequence[object]) -> int:
+    return min(len(slices), _MOST_SLICES + 1)
+
+
+def _entry(slices: Sequence[Sequence[int]], index: int, place: int) -> int:
+    return slices[index][place]
+
+
+def _slices(places: Array | Derived) -> list[tuple[int, int, int]] | None:
+    """Return indices as a few slices; None if they are many."""
+    found = derived(_progressions, places)
+    count = int(length_by(_count_of_slices, found))  # decided
+    if count > _MOST_SLICES:
+        return None
+    return [
+        (length_by(_entry, found, index, 0), length_by(_entry, found, index, 1), length_by(_entry, found, index, 2))
+        for index in range(count)
+    ]
+
+
+def _joined_slices(lowering: Lowering, tensor: Tensor, axis: int, slices: Sequence[tuple[int, int, int]]) -> Tensor:
+    parts: list[Tensor | Array] = []
+    for start, step, length in slices:
+        starts, steps, shape = [0] * len(tensor.shape), [1] * len(tensor.shape), list(tensor.shape)
+        starts[axis], steps[axis], shape[axis] = start, step, length
+        part = sliced(lowering, tensor, starts, steps, shape)
+        assert isinstance(part, Tensor)
+        parts.append(part)
+    if len(parts) == 1:
+        assert isinstance(parts[0], Tensor)
+        return parts[0]
+    return join(lowering, parts, axis)
+
+
+def _nearest(places: Sequence[int]) -> Taps:
+    index = np.array(places, np.int64)
+    return Taps(index, index, np.zeros(index.size, np.float32))
+
+
+def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[int]) -> Tensor:
+    """Return codes by single indices along an axis: the rows of an image that are nearest to none but themselves."""
+    shape = list(codes.shape)
+    shape[axis] = len(places)
+    own = Parameters(np.float32(1), 0, codes.dtype)
+    if len(shape) == 4 and axis > 1:
+        taps = [_nearest(range(length)) for length in shape[2:]]
+        taps[axis - 2] = _nearest(places)
+        return resampled(lowering, codes, shape, (taps[0], taps[1]), own, own)
+    # Images of one channel, whose layout is not chosen for channels; rows of single codes would be copied one by one.
+    before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    if axis == len(shape) - 1:
+        given, wanted = (before, 1, 1, codes.shape[axis]), (before, 1, 1, len(places))
+        rows, columns = _nearest(range(1)), _nearest(places)
+    else:
+        given, wanted = (before, 1, codes.shape[axis], behind), (before, 1, len(places), behind)
+        rows, columns = _nearest(places), _nearest(range(behind))
+    taken = resampled(lowering, lowering.reshaped(codes, given), wanted, (rows, columns), own, own)
+    return lowering.reshaped(taken, shape)
+
+
+def gathered(lowering: Lowering, value: Value, places: Mapping[int, Array | Derived]) -> Value:
+    """Return a value with other elements along some axes.
+
+    Args:
+        lowering: Where views and operators are added.
+        value: Any.
+        places: By axis, the indices within it of the elements of the result, 1-D.
+    """
+    shape = list(value.shape)
+    for axis, chosen in places.items():
+        shape[axis] = length_by(len, chosen)
+    if 0 in shape:
+        return nothing(value, shape)
+
+    def move(tensor: Tensor) -> Tensor:
+        for axis, chosen in places.items():
+            slices = _slices(chosen)
+            if slices is not None:
+                tensor = _joined_slices(lowering, tensor, axis, slices)
+            elif tensor.dtype in CODE_TYPES and (axis > 0 or math.prod(tensor.shape[1:]) < _LONG_ROW):
+                known = chosen.bound if isinstance(chosen, Derived) else chosen
+                tensor = _looked_up(lowering, tensor, axis, known.tolist())
+            else:
+                indices = FreeArray.of(chosen) if isinstance(chosen, Derived) else chosen
+                tensor = _taken(lowering, tensor, axis, indices)
+        return tensor
+
+    return moved(lowering, value, shape, move, _along_axes, *chain.from_iterable(places.items()))
+
+
+def _along_axes(array: Array, *axes_and_places: Any) -> Array:
+    """Return what indices name along axes, each before its indices."""
+    for axis, chosen in zip(axes_and_places[::2], axes_and_places[1::2], strict=True):
+        array = np.take(array, chosen, axis)
+    return array
+
+
+def _taken(lowering: Lowering, elements: Elements, axis: int, indices: Elements) -> Tensor:
+    """Add what indices name in place of an axis; they may be computed, and are checked at each run."""
+    shape = (*elements.shape[:axis], *indices.shape, *elements.shape[axis + 1 :])
+    count = math.prod(indices.shape)
+    flat = lowering.reshaped(indices, (count,)) if isinstance(indices, Tensor) else indices.reshape((count,))
+    long = (*elements.shape[:axis], count, *elements.shape[axis + 1 :])
+    result = lowering.emit("GATHER", [elements, flat], elements.dtype, long, {"axis": (axis,)})
+    return lowering.reshaped(result, shape)
+
+
+def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> Value:
+    """Return what computed indices name in place of an axis; of codes the codes.
+
+    Raises:
+        NotNative: They are no integers, or the value is of a type that no kernel takes.
+    """
+    if indices.dtype not in INTEGER_TYPES:
+        raise NotNative(f"indices of type {indices.dtype}")
+
+    def chosen(elements: Elements) -> Tensor:
+        return _taken(lowering, elements, axis, indices)
+
+    if isinstance(value, Dequantized):
+        if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES:
+            return chosen(value.floats())
+        parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
+        return Table(chosen(value.codes), parameters)
+    if isinstance(value, ConstantOfBlocks) and axis == 0 and value.axis == 1:
+        rows = dequantized_rows(lowering, value, chosen)
+        if rows is not None:
+            return rows
+    if isinstance(value, Constant):
+        return chosen(value.elements())
+    shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
+    return moved(lowering, value, shape, chosen, lambda array: array)
+
+
+def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Value:
+    """Return what indices, computed or constant, name in place of an axis.
+
+    Raises:
+        NotNative: They are no indices of the axis.
+    """
+    if not isinstance(indices, Constant | Dequantized):
+        return looked_up(lowering, value, axis, computed(lowering, indices))
+    known = indices if isinstance(indices, FreeArray) else constant(indices, "the indices")
+    return _gathered_by_constants(lowering, value, axis, known)
+
+
+def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: ConstantElements) -> Value:
+    """Return what constant indices name in place of an axis, as a view where it is one.
+
+    Raises:
+        NotNative: They are no indices of the axis.
+    """
+    if isinstance(indices, FreeArray) and isinstance(value, Dequantized):
+        return _taken_of_constants(lowering, value, axis, indices)
+    places: Any = derived(_counted_from_front, source_of(indices), value.shape[axis])
+    view = _view(lowering, value, axis, places, indices.shape)
+    if view is not None:
+        return view
+    part = gathered(lowering, value, {axis: derived(np.ravel, places)})
+    return reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
+
+
+def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indices: FreeArray) -> Value:
+    """Return what indices that are known only later name of constants, such as rows of positions."""
+
+    def taken(array: Array) -> FreeArray:
+        return FreeArray.of(derived(_array_gathered, lowering, array, axis, indices.derived))
+
+    return replace(value, held=taken(value.codes)) if value.scale.size == 1 else taken(value.floats())
+
+
+def _array_gathered(lowering: Lowering, array: Array, axis: int, indices: Array) -> Array:
+    part = _gathered_by_constants(lowering, Constant(array), axis, indices)
+    assert isinstance(part, Constant)
+    return part.array
+
+
+def _counted_from_front(indices: Array, length: int) -> Array:
+    """Return indices counted from the front.
+
+    Raises:
+        NotNative: There are none, or they are no indices of an axis of this length.
+    """
+    if indices.size == 0 or indices.dtype.kind not in "iu":
+        raise NotNative("no indices")
+    if indices.min() < -length or indices.max() >= length:
+        raise NotNative("indices out of range")
+    places = indices.astype(np.int64)
+    return np.where(places < 0, places + length, places) if indices.min() < 0 else places
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Indices that are a range in another order, or repeated.
+
+    Attributes:
+        first: The least of them.
+        inner_last: Their axes with more than one index, those with the largest steps first.
+    """
+
+    first: int
+    inner_last: tuple[int, ...]
+
+
+def _steps(places: Array) -> _Steps | None:
+    """Return what range indices are; None if they are none."""
+    first, steps = int(places.flat[0]), []
+    expected = np.full(places.shape, first, np.int64)
+    for along, count in enumerate(places.shape):
+        steps.append(int(np.take(places, 1, along).flat[0]) - first if count > 1 else 0)
+        expected += (np.arange(count) * steps[-1]).reshape(count, *(1,) * (places.ndim - along - 1))
+    if min(steps, default=0) < 0 or not np.array_equal(expected, places):
+        return None
+    inner_last = sorted((along for along, step in enumerate(steps) if step), key=lambda along: -steps[along])
+    counts = [places.shape[along] for along in inner_last]
+    if tuple(steps[along] for along in inner_last) != row_major_strides(counts):
+        return None
+    return _Steps(first, tuple(inner_last))
+
+
+def _are_in_order(steps: _Steps | None, inner_last: tuple[int, ...] | None) -> bool:
+    return (steps and steps.inner_last) == inner_last
+
+
+def _first(steps: _Steps) -> int:
+    return steps.first
+
+
+def _view(lowering: Lowering, value: Value, axis: int, places: Array | Derived, lengths: Sequence[int]) -> Value | None:
+    """Return what indices name in place of an axis as a view, if they are a range in another order, or repeated.
+
+    That is how masks are brought to the shape of attention: by indices of several axes, computed of ranges alone.
+
+    Args:
+        lowering: Where views are added.
+        value: Any.
+        axis: Of the value.
+        places: Indices, none below 0.
+        lengths: Their shape.
+    """
+    found = derived(_steps, places)
+    steps: _Steps | None = found.value if isinstance(found, Derived) else found
+    decided_by(_are_in_order, found, steps and steps.inner_last)
+    if steps is None:
+        return None
+    inner_last = steps.inner_last
+    counts = tuple(lengths[along] for along in inner_last)
+    before, behind = value.shape[:axis], value.shape[axis + 1 :]
+    starts, shape = [0] * len(value.shape), list(value.shape)
+    starts[axis], shape[axis] = length_by(_first, found), math.prod(counts)
+    part = sliced(lowering, value, starts, [1] * len(shape), shape)
+    part = reshaped(lowering, part, (*before, *counts, *behind))
+    order = (inner_last.index(along) for along in sorted(inner_last))
+    outer, inner = range(axis), range(axis + len(counts), axis + len(counts) + len(behind))
+    part = transposed(lowering, part, (*outer, *(axis + place for place in order), *inner))
+    alone = tuple(count if along in inner_last else 1 for along, count in enumerate(lengths))
+    return expanded(lowering, reshaped(lowering, part, (*before, *alone, *behind)), (*before, *lengths, *behind))
