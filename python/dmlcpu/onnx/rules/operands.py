@@ -18,6 +18,7 @@ from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Va
 __all__ = [
     "aligned",
     "axes_of",
+    "axis_within",
     "computed",
     "computed_floats",
     "computed_with_axes",
@@ -72,7 +73,11 @@ def aligned(lowering: Lowering, value: Value | None, shape: Sequence[int], what:
 
 
 def integers(value: Value | None, what: str) -> tuple[int, ...]:
-    """Return the numbers of a constant operand such as axes or sizes."""
+    """Return the numbers of a constant operand such as axes or sizes.
+
+    Raises:
+        NotNative: It is computed, or no integers.
+    """
     if isinstance(value, FreeNumbers) and value.dtype.kind in "iu":
         return tuple(value.entries.reshape(-1).tolist())
     array = constant(value, what)
@@ -82,15 +87,28 @@ def integers(value: Value | None, what: str) -> tuple[int, ...]:
 
 
 def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...] | None:
-    """Return the axes of an attribute or the second input, each once, in ascending order; None if none are given."""
+    """Return the axes of an attribute or the second input, each once, in ascending order; None if none are given.
+
+    Raises:
+        NotNative: They are computed, or a value of so many axes has not all of them.
+    """
     given = node.attributes.get("axes")
     if given is None and len(inputs) > 1 and inputs[1] is not None:
         given = integers(inputs[1], "the axes")
     if given is None:
         return None
-    if any(not -rank <= axis < rank for axis in given):
-        raise NotNative(f"axes {given} of {rank}")
-    return tuple(sorted({axis % rank for axis in given}))
+    return tuple(sorted({axis_within(axis, rank) for axis in given}))
+
+
+def axis_within(axis: int, rank: int) -> int:
+    """Return an axis of a value of so many axes, counted from the first one.
+
+    Raises:
+        NotNative: The value has no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise NotNative(f"axis {axis} of {rank}")
+    return axis % rank
 
 
 def parameters_of(

@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, broadcast, compared, on_integers
 from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
-from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -202,12 +202,11 @@ def one_hot(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     """
     indices, values = computed(lowering, present(inputs[0])), present(inputs[2])
     [depth], rank = integers(inputs[1], "the depth"), len(indices.shape)
-    axis = int(node.attributes.get("axis", -1))
-    if indices.dtype not in INTEGER_TYPES or values.shape != (2,) or not -rank - 1 <= axis <= rank:
-        raise NotNative(f"places of type {indices.dtype} along axis {axis} of {rank + 1}")
+    axis = axis_within(node.attributes.get("axis", -1), rank + 1)
+    if indices.dtype not in INTEGER_TYPES or values.shape != (2,):
+        raise NotNative(f"places of type {indices.dtype}")
     if not 1 <= depth <= _LARGEST_DEPTH:
         raise NotNative(f"{depth} places")
-    axis %= rank + 1
     from_end = on_integers(lowering, IntegerBinary.ADD, indices, constant_by(np.array, depth, indices.dtype))
     is_negative = compared(lowering, Logical.LESS_THAN, indices, Constant(np.zeros((), indices.dtype)))
     counted = lowering.emit("ELEMENT_WISE_IF", [is_negative, from_end, indices], indices.dtype, indices.shape)

@@ -16,7 +16,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by, gathered
 from dmlcpu.onnx.rules.movement.moved_values import sliced
-from dmlcpu.onnx.rules.operands import integers, present
+from dmlcpu.onnx.rules.operands import axis_within, integers, present
 from dmlcpu.onnx.values import Array, Value
 
 __all__ = ["RULES"]
@@ -27,18 +27,16 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     value, places = present(inputs[0]), present(inputs[1])
     if not value.shape:
         raise NotNative("nothing to choose from")
-    return [chosen_by(lowering, value, int(node.attributes.get("axis", 0)) % len(value.shape), places)]
+    return [chosen_by(lowering, value, axis_within(node.attributes.get("axis", 0), len(value.shape)), places)]
 
 
 def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """GatherElements."""
     elements, indices = (lowering.elements(present(value)) for value in inputs)
-    rank = len(elements.shape)
-    axis = int(node.attributes.get("axis", 0))
-    if indices.dtype not in INTEGER_TYPES or not -rank <= axis < rank:
-        raise NotNative(f"indices of type {indices.dtype} along axis {axis} of {rank}")
-    operands = [elements, indices]
-    return [lowering.emit("GATHER_ELEMENTS", operands, elements.dtype, indices.shape, {"axis": (axis % rank,)})]
+    axis = axis_within(node.attributes.get("axis", 0), len(elements.shape))
+    if indices.dtype not in INTEGER_TYPES:
+        raise NotNative(f"indices of type {indices.dtype}")
+    return [lowering.emit("GATHER_ELEMENTS", [elements, indices], elements.dtype, indices.shape, {"axis": (axis,)})]
 
 
 def _places_backwards(start: int, end: int, step: int, length: int) -> Array:

@@ -13,7 +13,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import axes_of, integers, parameters_of, present, written
+from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, written
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Tensor, Value, as_value
 
 __all__ = ["RULES"]
@@ -34,8 +34,9 @@ def reshape(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
 def flatten(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Flatten."""
     value = present(inputs[0])
-    axis = int(node.attributes.get("axis", 1))
-    axis += len(value.shape) if axis < 0 else 0
+    rank, axis = len(value.shape), node.attributes.get("axis", 1)
+    if axis != rank:  # before which all axes are
+        axis = axis_within(axis, rank)
     return [reshaped(lowering, value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:])))]
 
 
@@ -52,7 +53,7 @@ def unsqueeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     value = present(inputs[0])
     given = node.attributes.get("axes") or integers(inputs[1], "the axes")
     rank = len(value.shape) + len(given)
-    axes = {axis % rank for axis in given}
+    axes = {axis_within(axis, rank) for axis in given}
     if len(axes) != len(given):
         raise NotNative(f"axes {given} of {rank}")
     lengths = iter(value.shape)
@@ -77,7 +78,7 @@ def shape_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Split."""
     value = present(inputs[0])
-    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
+    axis = axis_within(node.attributes.get("axis", 0), len(value.shape))
     lengths = node.attributes.get("split")
     if lengths is None and len(inputs) > 1 and inputs[1] is not None:
         lengths = integers(inputs[1], "the lengths")
@@ -103,7 +104,7 @@ def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 def concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Concat: of the same codes joined codes, of others what is requantized when it is quantized."""
     values = [present(value) for value in inputs]
-    return [joined(lowering, values, int(node.attributes["axis"]) % len(values[0].shape))]
+    return [joined(lowering, values, axis_within(node.attributes["axis"], len(values[0].shape)))]
 
 
 def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -119,7 +120,7 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         if not isinstance(codes, Tensor):
             raise NotNative("parts that are no codes")
         parts.append(lowering.recoded(Table(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
-    axis = int(node.attributes["axis"]) % len(parts[0].shape)
+    axis = axis_within(node.attributes["axis"], len(parts[0].shape))
     parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
     if len(parts) > 1:
         return [join(lowering, parts, axis)]

@@ -17,7 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import join, sliced
-from dmlcpu.onnx.rules.operands import constant, integers, present
+from dmlcpu.onnx.rules.operands import axis_within, constant, integers, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -117,7 +117,8 @@ def _amounts(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[lis
         pads = integers(inputs[1], "the padding")
         given, given_axes = (*inputs[2:], None, None)[:2]
         fill = np.float32(0) if given is None else constant(given, "the value").reshape(())[()]
-        axes = range(rank) if given_axes is None else [axis % rank for axis in integers(given_axes, "the axes")]
+        named = range(rank) if given_axes is None else integers(given_axes, "the axes")
+        axes = [axis_within(axis, rank) for axis in named]
     start, end = [0] * rank, [0] * rank
     for index, axis in enumerate(axes):
         start[axis], end[axis] = pads[index], pads[index + len(axes)]
@@ -173,7 +174,7 @@ def center_crop_pad(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     value, wanted = present(inputs[0]), integers(inputs[1], "the shape")
     rank = len(value.shape)
     named = node.attributes.get("axes", range(rank))
-    axes = [axis % rank for axis in named if -rank <= axis < rank]
+    axes = [axis_within(axis, rank) for axis in named]
     if not len(wanted) == len(named) == len({*axes}) or min(wanted, default=1) < 1:
         raise NotNative(f"lengths {wanted} of the axes {tuple(named)} of {rank}")
     first, kept, start, end = [0] * rank, list(value.shape), [0] * rank, [0] * rank

@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gather_nd import row_places
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced
-from dmlcpu.onnx.rules.operands import present
+from dmlcpu.onnx.rules.operands import axis_within, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES"]
@@ -187,10 +187,11 @@ def scatter_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     """ScatterElements, and Scatter as it was called."""
     operands = [present(value) for value in inputs]
     data, indices, updates = operands
-    rank, axis = len(data.shape), int(node.attributes.get("axis", 0))
-    if not -rank <= axis < rank or len(indices.shape) != rank or updates.shape != indices.shape:
+    rank = len(data.shape)
+    axis = axis_within(node.attributes.get("axis", 0), rank)
+    if len(indices.shape) != rank or updates.shape != indices.shape:
         raise NotNative(f"updates {updates.shape} by {indices.shape} along axis {axis} of {data.shape}")
-    return [_written(lowering, node, axis % rank, operands)]
+    return [_written(lowering, node, axis, operands)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

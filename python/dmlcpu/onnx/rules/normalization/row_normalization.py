@@ -12,12 +12,11 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization.normalization import MOST_CODES, LayerNormalization
-from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, present
+from dmlcpu.onnx.rules.operands import axis_within, computed_floats, computed_with_axes, present
 from dmlcpu.onnx.rules.reduction.composed_reduction import sum_of_distances
 from dmlcpu.onnx.rules.reduction.reduction import reduce_sum
 from dmlcpu.onnx.values import Constant, Table, Value
@@ -35,15 +34,13 @@ def length_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value 
     Where that is 0 the result is, too: a quotient by infinity.
     """
     x = computed_with_axes(lowering, present(inputs[0]))
-    rank, axis = len(x.shape), int(node.attributes.get("axis", -1))
-    if not -rank <= axis < rank:
-        raise NotNative(f"axis {axis} of {rank}")
+    axis = axis_within(node.attributes.get("axis", -1), len(x.shape))
     absolute = node.attributes.get("p", 2) == 1
     along = replace(
         node,
         operator="ReduceL1" if absolute else "ReduceL2",
         inputs=node.inputs[:1],
-        attributes={"axes": (axis % rank,), "keepdims": 1},
+        attributes={"axes": (axis,), "keepdims": 1},
     )
     [found] = (sum_of_distances if absolute else reduce_sum)(lowering, along, [x])
     length = computed_floats(lowering, found)
@@ -57,10 +54,7 @@ def mean_variance_normalization(lowering: Lowering, node: Node, inputs: Sequence
     """MeanVarianceNormalization: a layer normalization of the axes that it is over, which are brought to the end."""
     value = present(inputs[0])
     rank = len(value.shape)
-    given = node.attributes.get("axes", (0, 2, 3))
-    if any(not -rank <= axis < rank for axis in given):
-        raise NotNative(f"axes {given} of {rank}")
-    axes = sorted({axis % rank for axis in given})
+    axes = sorted({axis_within(axis, rank) for axis in node.attributes.get("axes", (0, 2, 3))})
     count = math.prod(value.shape[axis] for axis in axes)
     if not isinstance(value, Table) or count > MOST_CODES:
         value = computed_with_axes(lowering, value)

@@ -16,7 +16,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
-from dmlcpu.onnx.rules.operands import computed_floats, computed_with_axes, parameters_of, present
+from dmlcpu.onnx.rules.operands import axis_within, computed_floats, computed_with_axes, parameters_of, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
@@ -52,7 +52,7 @@ class Softmax(Deferred):
 def _in_rows(lowering: Lowering, value: Value, node: Node, version: int) -> tuple[Value, int]:
     """Return what a node is of, and its one axis; before version 13 all axes from the given one on are one."""
     rank = len(value.shape)
-    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % max(rank, 1)
+    axis = axis_within(node.attributes.get("axis", -1 if version >= 13 else 1), max(rank, 1))
     if version >= 13 or axis >= rank - 1:
         return value, axis
     return reshaped(lowering, value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:]))), 1

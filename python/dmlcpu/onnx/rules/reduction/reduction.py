@@ -16,7 +16,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import axes_of, computed, computed_floats, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import axes_of, axis_within, computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
@@ -90,13 +90,15 @@ def _pooled_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 
 
 def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
-    """Return the axes of a mean, in order."""
-    axes = node.attributes.get("axes")
-    if axes is None and len(inputs) > 1 and inputs[1] is not None:
-        axes = integers(inputs[1], "axes")
+    """Return the axes of a mean, in order.
+
+    Raises:
+        NotNative: They are computed, the value has not all of them, or none are wanted.
+    """
+    axes = reduced_axes(node, inputs, rank)
     if not axes and node.attributes.get("noop_with_empty_axes", 0):
         raise NotNative("a mean over no axes")
-    return tuple(sorted(axis % rank for axis in axes)) if axes else tuple(range(rank))
+    return axes
 
 
 def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -223,32 +225,29 @@ def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value |
 def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ArgMax and ArgMin: of dequantized codes the codes', where these have the floats' order."""
     value = present(inputs[0])
-    rank, axis = len(value.shape), int(node.attributes.get("axis", 0))
-    if not -rank <= axis < rank:
-        raise NotNative(f"axis {axis} of {rank}")
+    axis = axis_within(node.attributes.get("axis", 0), len(value.shape))
     in_order = isinstance(value, Table) and value.parameters is not None and value.parameters.keeps_order
     tensor = value.codes if isinstance(value, Table) and in_order else computed(lowering, value)
-    shape = tuple(1 if place == axis % rank else length for place, length in enumerate(tensor.shape))
+    shape = tuple(1 if place == axis else length for place, length in enumerate(tensor.shape))
     attributes = {
-        "axis": (axis % rank,),
+        "axis": (axis,),
         "axis_direction": (int(bool(node.attributes.get("select_last_index", 0))),),
     }
     if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, np.dtype(np.float32)):
         raise NotNative(f"the places of elements of type {tensor.dtype}")
     places = lowering.emit(node.operator.upper(), [tensor], np.int64, shape, attributes)
     kept = node.attributes.get("keepdims", 1)
-    return [places if kept else lowering.reshaped(places, (*shape[: axis % rank], *shape[axis % rank + 1 :]))]
+    return [places if kept else lowering.reshaped(places, (*shape[:axis], *shape[axis + 1 :]))]
 
 
 def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """CumSum along a constant axis."""
     tensor = computed(lowering, present(inputs[0]))
     [axis] = integers(inputs[1], "the axis")
-    rank = len(tensor.shape)
-    if tensor.dtype not in (*INTEGER_TYPES, np.dtype(np.float32)) or not -rank <= axis < rank:
-        raise NotNative(f"sums of elements of type {tensor.dtype} along axis {axis} of {rank}")
+    if tensor.dtype not in (*INTEGER_TYPES, np.dtype(np.float32)):
+        raise NotNative(f"sums of elements of type {tensor.dtype}")
     attributes = {
-        "axis": (axis % rank,),
+        "axis": (axis_within(axis, len(tensor.shape)),),
         "axis_direction": (int(bool(node.attributes.get("reverse", 0))),),
         "has_exclusive_sum": (int(bool(node.attributes.get("exclusive", 0))),),
     }

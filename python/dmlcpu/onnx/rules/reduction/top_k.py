@@ -12,7 +12,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
-from dmlcpu.onnx.rules.operands import computed, integers, present
+from dmlcpu.onnx.rules.operands import axis_within, computed, integers, present
 from dmlcpu.onnx.values import Table, Value
 
 __all__ = ["RULES"]
@@ -21,9 +21,7 @@ __all__ = ["RULES"]
 def top_k(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """TopK: values and indices, in order even where the node asks for none."""
     value = present(inputs[0])
-    rank, axis = len(value.shape), int(node.attributes.get("axis", -1))
-    if not -rank <= axis < rank:
-        raise NotNative(f"axis {axis} of {rank}")
+    axis = axis_within(node.attributes.get("axis", -1), len(value.shape))
     [count] = integers(inputs[1], "the number of elements") if len(inputs) > 1 else (node.attributes["k"],)
     if not 1 <= count <= value.shape[axis]:
         raise NotNative(f"{count} of {value.shape[axis]} elements")
@@ -34,8 +32,8 @@ def top_k(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
         tensor, parameters = computed(lowering, value), None
     if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, FLOAT32):
         raise NotNative(f"elements of type {tensor.dtype}")
-    shape = (*tensor.shape[: axis % rank], count, *tensor.shape[axis % rank + 1 :])
-    attributes = {"axis": (axis % rank,), "axis_direction": (int(bool(node.attributes.get("largest", 1))),)}
+    shape = (*tensor.shape[:axis], count, *tensor.shape[axis + 1 :])
+    attributes = {"axis": (axis,), "axis_direction": (int(bool(node.attributes.get("largest", 1))),)}
     values, indices = lowering.emit_several("TOP_K", [tensor], [(tensor.dtype, shape), (np.int64, shape)], attributes)
     return [values if parameters is None else Table(values, parameters), indices]
 

@@ -17,7 +17,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import moved, transposed
-from dmlcpu.onnx.rules.operands import computed_floats, constant, integers, present
+from dmlcpu.onnx.rules.operands import axis_within, computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.rules.resampling.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Table, Tensor, Value
@@ -79,7 +79,7 @@ _NEAREST: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
 def _axes(node: Node, shape: Sequence[int], inputs: Sequence[Value | None]) -> list[Axis]:
     """Return how a node resizes each axis of a tensor."""
     rank = len(shape)
-    chosen = [axis % rank for axis in node.attributes.get("axes", range(rank))]
+    chosen = [axis_within(axis, rank) for axis in node.attributes.get("axes", range(rank))]
     given_scales, given_sizes = _scales_and_sizes(node, inputs)
     axes = [Axis(length, length, np.float32(1)) for length in shape]
     if given_sizes is not None:
