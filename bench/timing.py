@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+__all__ = ["REPEATS", "Clock", "alternating_medians", "scaling"]
+
 REPEATS = 7
-SECONDS_A_REPEAT = 0.03
+_SECONDS_A_REPEAT = 0.03
 
 # Idle threads of a runtime wait for more work with eyes open, some for a few milliseconds; the next one that is timed
 # would have to share its processors with them.
-SECONDS_OF_REST = 0.02
+_SECONDS_OF_REST = 0.02
 
 Clock = Callable[[], float]
 """Tells seconds: ``time.perf_counter``, or ``time.process_time`` where others use the processor, too."""
@@ -39,11 +41,11 @@ def alternating_medians(
     calls: Mapping[str, Callable[[], object]], repeats: int = REPEATS, clock: Clock = time.perf_counter
 ) -> dict[str, float]:
     """Return the median seconds of each call; the calls take turns, so that all see the same machine."""
-    counts = {name: _calls_in(SECONDS_A_REPEAT, call, clock) for name, call in calls.items()}
+    counts = {name: _calls_in(_SECONDS_A_REPEAT, call, clock) for name, call in calls.items()}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
-            time.sleep(SECONDS_OF_REST)
+            time.sleep(_SECONDS_OF_REST)
             call()
             seconds[name].append(_elapsed(call, counts[name], clock) / counts[name])
     return {name: statistics.median(values) for name, values in seconds.items()}
@@ -51,7 +53,7 @@ def alternating_medians(
 
 def scaling(call: Callable[[], object], callers: int, repeats: int = REPEATS) -> float:
     """Return how many times as many calls a second so many threads make at once as one does; they take turns."""
-    calls = max(10, 5 * _calls_in(SECONDS_A_REPEAT, call, time.perf_counter))
+    calls = max(10, 5 * _calls_in(_SECONDS_A_REPEAT, call, time.perf_counter))
     alone, together = [], []
     for _ in range(repeats):
         alone.append(calls / _elapsed(call, calls, time.perf_counter))

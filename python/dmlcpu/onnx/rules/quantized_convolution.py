@@ -209,7 +209,11 @@ def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | Non
 
 
 def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
-    """Return the number of groups; the input, the filter and the groups go together."""
+    """Return the number of groups; the input, the filter and the groups go together.
+
+    Raises:
+        NotNative: They do not, or they are neither of rows nor of images.
+    """
     if len(shape) != len(weights):
         raise NotNative(f"an input of {len(shape)} dimensions with a filter of {len(weights)}")
     if len(shape) not in (3, 4):
@@ -261,7 +265,11 @@ def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: S
 
 
 def convolution_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
-    """Add the ConvInteger of an image; the input's zero point may be computed."""
+    """Add the ConvInteger of an image; the input's zero point may be computed.
+
+    Raises:
+        NotNative: The input or the filter has no codes, or they do not fit each other.
+    """
     x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
     if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
         raise NotNative("an input that is no tensor of codes")

@@ -81,7 +81,11 @@ def _as_volumes(lowering: Lowering, slices: Value, images: int, depth: Window, p
 
 
 def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
-    """Return the convolution of a volume."""
+    """Return the convolution of a volume.
+
+    Raises:
+        NotNative: The windows do not fit, or the scale of its codes is no finite number.
+    """
     assert x.parameters is not None
     depth, plane, groups = _windows(node, x.shape, weights.codes.shape)
     # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
@@ -126,7 +130,11 @@ def qlinear_conv_of_volume(lowering: Lowering, node: Node, inputs: Sequence[Valu
 
 
 def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
-    """Return the ConvInteger of a volume; the input's zero point may be computed."""
+    """Return the ConvInteger of a volume; the input's zero point may be computed.
+
+    Raises:
+        NotNative: The input has no codes, the filter is computed, or the windows do not fit.
+    """
     x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
     if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
         raise NotNative("an input that is no tensor of codes")

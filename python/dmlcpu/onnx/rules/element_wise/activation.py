@@ -29,7 +29,11 @@ __all__ = ["RULES", "element_wise", "evaluated", "table_only"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
-    """Return a node's function of a 1-D array, all elements one by one; its other inputs are constants."""
+    """Return a node's function of a 1-D array, all elements one by one; its other inputs are constants.
+
+    Raises:
+        NotNative: They are computed, or it makes nothing of an element, or something of another type.
+    """
     operands = [floats, *(None if value is None else constant(value, "an operand") for value in others)]
     with np.errstate(all="ignore"):  # not every code is one of an argument that the function has
         result = by_numpy(node, [array for array in operands if array is not None]) if node.domain == "" else None

@@ -88,7 +88,11 @@ def _parameter(lowering: Lowering, value: Value | None, rows: bool, length: int)
 
 
 def factors(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Factor, Factor]:
-    """Return the operands a, a scale, a zero point, b, b scale, b zero point."""
+    """Return the operands a, a scale, a zero point, b, b scale, b zero point.
+
+    Raises:
+        NotNative: They are no matrices of codes, or scales and zero points are none of their rows or columns.
+    """
     a, a_scale, a_zero_point, b, b_scale, b_zero_point = operands
     left, right = _codes_of(a), _codes_of(b)
     if min(len(left.shape), len(right.shape)) < 2:
