@@ -13,7 +13,13 @@ __all__ = ["CONTAINERS", "tensor_dtype", "tensor_name", "type_name"]
 
 CONTAINERS: Final = frozenset({"sequence_type", "map_type", "optional_type"})
 """The kinds of types of what is no tensor, but holds some."""
-_NAMES: Final = {"float32": "float", "float64": "double", "str": "string", "object": "string"}
+_NAMES: Final = {
+    "float32": "float",
+    "float64": "double",
+    "str": "string",
+    "object": "string",
+    **{name: name.replace("_", "") for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")},
+}
 _DTYPES: Final = {name: dtype for dtype, name in _NAMES.items()}  # of strings objects, the last ones
 
 
@@ -28,6 +34,8 @@ def tensor_dtype(name: str) -> np.dtype[Any] | None:
     >>> tensor_dtype("tensor(float)"), tensor_dtype("tensor(string)"), tensor_dtype("seq(tensor(float))")
     (dtype('float32'), dtype('O'), None)
     """
+    if not name.startswith("tensor("):
+        return None
     element = name.removeprefix("tensor(").removesuffix(")")
     try:
         return np.dtype(_DTYPES.get(element, element))
