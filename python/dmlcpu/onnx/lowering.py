@@ -329,7 +329,7 @@ def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantEleme
     if isinstance(array, FreeArray):
         return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
     if array.size == 1 and array.ndim <= len(shape):
-        array = array.reshape(())
+        array = np.asarray(array).reshape(())  # of numpy's numbers, which are given too, it makes no arrays itself
     if not is_free(shape):
         return array_broadcast(array, *(shape or (1,)))
     if array.ndim == 0:
