@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "operators/buffer_layout.h"
+#include "operators/convolution/inner_convolution.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strides/channel_planes.h"
@@ -10,7 +11,7 @@
 namespace dmlcpu {
 namespace {
 
-class StagedConvolution final : public ConvolutionAlgorithm {
+class StagedConvolution final : public InnerConvolution {
  public:
   StagedConvolution(const ConvolutionGeometry& geometry, Staging staging, const ExecutionTarget& target,
                     MakeAlgorithm* make_algorithm)
@@ -37,20 +38,6 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     scratch_size_ = layout.size();
   }
 
-  bool reads_signed() const override { return algorithm_->reads_signed(); }
-  std::size_t packed_filter_size() const override { return algorithm_->packed_filter_size(); }
-  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
-    algorithm_->pack_filter(filter, flip, packed);
-  }
-  std::vector<std::size_t> packing() const override { return algorithm_->packing(); }
-  const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return algorithm_->filter_sums(packed); }
-  std::size_t channels_at_once() const override { return algorithm_->channels_at_once(); }
-  std::size_t arranged_size() const override { return algorithm_->arranged_size(); }
-  bool arranges_all() const override { return algorithm_->arranges_all(); }
-  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
-                            std::int32_t input_zero_point, std::uint8_t* arranged) const override {
-    return algorithm_->arrange(channels, packed_filter, input_zero_point, arranged);
-  }
   std::size_t scratch_size() const override { return scratch_size_; }
 
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
@@ -94,7 +81,6 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   ChannelPlanes input_, output_;
   Staging staging_;
   std::int64_t images_ = 1;  // that are copied at a time
-  std::unique_ptr<ConvolutionAlgorithm> algorithm_;
   std::size_t staged_input_, staged_output_, algorithm_scratch_, scratch_size_;
 };
 
