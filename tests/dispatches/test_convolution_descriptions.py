@@ -234,6 +234,16 @@ def test_which_depthwise_convolutions_read_windows_where_they_stand(isa: str) ->
         assert reads_windows(start_padding=apart, end_padding=apart, dilations=apart, group_count=32) == reads
 
 
+def test_which_convolutions_repeat_channels(isa: str) -> None:
+    def copied(inputs: int, outputs: int, groups: int) -> str | None:
+        told = lines(Device(num_threads=1, isa=isa), convolution(inputs, outputs, 3, group_count=groups))
+        return told["copy"].split(",")[0] + told["copy"].split(",")[1] if "copy" in told else None
+
+    assert copied(32, 64, 32) == "32 channels of the input each 2 times"
+    assert copied(3, 24, 3) == "3 channels of the input each 8 times"
+    assert [copied(*sizes) for sizes in ((3, 27, 3), (1, 8, 1), (32, 32, 32), (32, 64, 16))] == [None] * 4
+
+
 def test_which_convolutions_have_few_channels(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as a kernel takes in less time than a product, in rows of outputs that fill most lanes."""
     has_kernel = "few_channels" in kernels(isa, monkeypatch)

@@ -41,6 +41,7 @@ from tested_convolutions import (
     planar_shapes,
     random_shapes,
     window_shapes,
+    repeated_channel_shapes,
     winograd_shapes,
 )
 
@@ -50,7 +51,16 @@ ALL_TYPES = [ConvolutionTypes(*names) for names in itertools.product(BYTE_TYPES,
 
 
 @pytest.mark.parametrize(
-    "shape", edge_shapes() + depthwise_shapes() + window_shapes() + few_channel_shapes() + grouped_shapes(), ids=str
+    "shape",
+    [
+        *edge_shapes(),
+        *depthwise_shapes(),
+        *window_shapes(),
+        *repeated_channel_shapes(),
+        *few_channel_shapes(),
+        *grouped_shapes(),
+    ],
+    ids=str,
 )
 def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     for types, is_channels_last in itertools.product(ALL_TYPES[::3], (False, True)):
@@ -149,6 +159,19 @@ def test_shapes_at_the_ends_of_winograd_tiles(
 def test_the_largest_sums_that_winograd_transforms_recover(
     devices: Devices, random_numbers: np.random.Generator, channels: int, fills: tuple[Fill, Fill]
 ) -> None:
+@pytest.mark.parametrize("strides", [(900, 1, 130, 21), (900, 50, 7, 1), (20, 1, 0, 0), (5, 1, 40, 2)], ids=str)
+def test_repeated_channels_of_pixels_in_any_distance(
+    devices: Devices, random_numbers: np.random.Generator, strides: tuple[int, ...]
+) -> None:
+    """Pixels and planes apart, all the same, and such as have codes in common."""
+    shape = ConvolutionShape(1, 2, (7, 6), (3, 3), groups=18, batch=2, start_padding=(1, 1), end_padding=(1, 1))
+    for types in ALL_TYPES[::3]:
+        case = packed_case(shape, types, random_numbers)
+        codes = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
+        tensors = {**case.tensors, "input_tensor": codes}
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
+
+
     """Every product at an end of its range, in as many channels as a part has, and in more."""
     shape = ConvolutionShape(channels, 64, (26, 26), (3, 3))
     for types in (ConvolutionTypes("UINT8", "INT8"), ConvolutionTypes("INT8", "UINT8")):

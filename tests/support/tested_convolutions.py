@@ -16,6 +16,7 @@ __all__ = [
     "planar_depthwise_shapes",
     "planar_shapes",
     "random_shapes",
+    "repeated_channel_shapes",
     "window_shapes",
     "winograd_shapes",
 ]
@@ -213,6 +214,22 @@ def window_shapes() -> list[ConvolutionShape]:
             shapes.append(ConvolutionShape(1, 1, (13, 11), (kernel, kernel), groups=97, batch=2, **attributes))
             shapes.append(ConvolutionShape(1, 1, (13, 3), (kernel, kernel), groups=48, **attributes))
         shapes.append(ConvolutionShape(1, 1, (37, 300), groups=130, strides=(2, 1), **window))
+    return shapes
+
+
+def repeated_channel_shapes() -> list[ConvolutionShape]:
+    """Several output channels of each input channel: around the codes that are repeated one by one, on every window."""
+    shapes = []
+    for outputs in range(2, 10):
+        shapes += [ConvolutionShape(1, outputs, (3, 6), groups=groups, **square(3)) for groups in (2, 7, 8, 9, 33)]
+        shapes.append(ConvolutionShape(1, outputs, (5, 1), (5, 1), batch=3, groups=11))
+    for kernel in ((1, 1), (2, 3), (5, 5), (7, 7)):
+        attributes: dict[str, Any] = {"kernel": kernel, "start_padding": (1, 2), "end_padding": (2, 1)}
+        shapes.append(ConvolutionShape(1, 2, (9, 21), groups=17, batch=2, strides=(2, 1), **attributes))
+        shapes.append(ConvolutionShape(1, 3, (20, 13), groups=40, dilations=(2, 2), **attributes))
+    shapes.append(ConvolutionShape(1, 4, (90,), (9,), groups=20, batch=2, start_padding=(4, 0), end_padding=(4, 0)))
+    # More images than are copied at a time.
+    shapes.append(ConvolutionShape(1, 2, (60, 50), groups=150, batch=3, strides=(2, 2), **square(3)))
     return shapes
 
 

@@ -99,6 +99,12 @@ MakeAlgorithm make_depthwise_convolution;
 // Of these, what a kernel reads where its windows stand, which is what make_depthwise_convolution() takes then.
 AppliesTo depthwise_window_applies;
 MakeAlgorithm make_depthwise_window_convolution;
+// Groups of one input channel and up to eight output channels, as a depthwise convolution of planes, or of channels
+// that are neighbours: whichever applies to the input with its channels repeated.
+AppliesTo repeated_planes_applies;
+MakeAlgorithm make_repeated_planes_convolution;
+AppliesTo repeated_channels_applies;
+MakeAlgorithm make_repeated_channels_convolution;
 // Groups of 4, 8 or 16 channels, as many in as out, more than three to a block of the kernel's lanes, whose sums become
 // codes, and PaddedStrips::applies to their strips.
 AppliesTo grouped_applies;

@@ -44,6 +44,8 @@ struct AlgorithmRow {
 constexpr AlgorithmRow kAlgorithms[] = {
     {depthwise_planes_applies, make_depthwise_planes_convolution, neither, Work::taps, false},
     {depthwise_applies, make_depthwise_convolution, both, Work::taps, true},
+    {repeated_planes_applies, make_repeated_planes_convolution, neither, Work::taps, false},
+    {repeated_channels_applies, make_repeated_channels_convolution, both, Work::taps, true},
     {grouped_applies, make_grouped_convolution, both, Work::products, true},
     {few_channels_applies, make_few_channels_convolution, neither, Work::products, false},
     {winograd_applies, make_winograd_convolution, both, Work::products, false},
