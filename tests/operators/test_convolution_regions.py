@@ -45,6 +45,9 @@ def region_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(64, 33, (12, 12), (2, 4), dilations=(9, 5), start_padding=(9, 0), end_padding=(0, 14)),
         ConvolutionShape(64, 33, (12, 30), (3, 1), dilations=(9, 1), start_padding=(9, 0), end_padding=(9, 0)),
         ConvolutionShape(64, 33, (40,), (5,), groups=2, dilations=(9, 9), start_padding=(18, 6), end_padding=(18, 6)),
+        # Windows of one row or column, which leave out less.
+        ConvolutionShape(64, 33, (17, 17), (7, 1), batch=2, start_padding=(3, 0), end_padding=(3, 0)),
+        ConvolutionShape(96, 40, (8, 9), (3, 1), start_padding=(1, 0), end_padding=(1, 0)),
         # Windows that lie wholly in the padding, on all sides and between the taps.
         ConvolutionShape(64, 33, (3, 4), (2, 2), start_padding=(9, 9), end_padding=(8, 9)),
         ConvolutionShape(64, 33, (2, 3), (2, 2), dilations=(5, 6), start_padding=(7, 8), end_padding=(7, 8)),
@@ -82,6 +85,20 @@ def test_zero_points(devices: Devices, random_numbers: np.random.Generator, fill
             missing = itertools.compress(("input_zero_point_tensor", "filter_zero_point_tensor"), absent)
             tensors = {**case.tensors, **dict.fromkeys(missing)}
             assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
+
+
+@pytest.mark.parametrize("shape", [(17, 17, 7), (8, 8, 3), (16, 1, 5)], ids=str)
+def test_runs_go_down_the_columns_of_windows_of_one_row(
+    devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, int, int]
+) -> None:
+    height, width, kernel = shape
+    padding = (0, kernel // 2)
+    window: dict[str, Any] = {"kernel": (1, kernel), "start_padding": padding, "end_padding": padding}
+    for types in TYPES:
+        row = ConvolutionShape(64, 33, (height, width), batch=2, **window)
+        case = packed_case(row, types, random_numbers, is_channels_last=True)
+        assert any(leaves_padding_out(device, case) for device in devices.values())
+        assert_matches_reference(devices, case, owned={"filter_tensor"})
 
 
 def test_same_padding_of_small_filters_multiplies_all_taps(
