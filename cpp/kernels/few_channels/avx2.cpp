@@ -44,6 +44,7 @@ inline Integers plus_products(Integers sum, const Activations& activations, cons
 
 }  // namespace
 
-constinit const FewChannelsKernels avx2::few_channels = {.most_channels = 6.7, .widened = true, .convolve = convolve};
+constinit const FewChannelsKernels avx2::few_channels = {
+    .most_channels = 6.7, .most_channels_of_many = 6.7, .widened = true, .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -58,6 +58,6 @@ inline void store_codes(const FewChannelsRun& run, const Integers (&sums)[vector
 }  // namespace
 
 constinit const FewChannelsKernels avx512_vnni::few_channels = {
-    .most_channels = 8.5, .widened = false, .convolve = convolve};
+    .most_channels = 8.5, .most_channels_of_many = 12.7, .widened = false, .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -39,6 +39,6 @@ inline Integers plus_products(Integers sum, Activations activations, Factors fac
 }  // namespace
 
 constinit const FewChannelsKernels avx_vnni::few_channels = {
-    .most_channels = 8.5, .widened = false, .convolve = convolve};
+    .most_channels = 8.5, .most_channels_of_many = 8.5, .widened = false, .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -45,8 +45,10 @@ struct FewChannelsRun {
 };
 
 struct FewChannelsKernels {
-  double most_channels;  // beyond which a product is as fast; a part of one for what is besides products
-  bool widened;          // filters have 16-bit codes
+  // Beyond which a product is as fast, a part of one for what is besides products; and of whole tiles of pixels, whose
+  // windows have many codes.
+  double most_channels, most_channels_of_many;
+  bool widened;  // filters have 16-bit codes
   void (*convolve)(const FewChannelsRun& run) noexcept;
 };
 

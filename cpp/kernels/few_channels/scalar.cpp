@@ -37,6 +37,6 @@ void convolve(const FewChannelsRun& operands) noexcept {
 }  // namespace
 
 constinit const FewChannelsKernels scalar::few_channels = {
-    .most_channels = 8.5, .widened = false, .convolve = convolve};
+    .most_channels = 8.5, .most_channels_of_many = 8.5, .widened = false, .convolve = convolve};
 
 }  // namespace dmlcpu

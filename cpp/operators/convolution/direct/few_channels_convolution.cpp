@@ -277,6 +277,14 @@ double share_inside(std::int64_t outputs, std::int64_t stride, std::int64_t kern
   return inside / (as_number(outputs) * as_number(kernel));
 }
 
+// Beyond which a product is as fast: of some vectors of pixels whose windows have many codes more than of others.
+double most_channels(const ConvolutionGeometry& geometry, const FewChannelsKernels& kernels) {
+  constexpr std::int64_t kManyColumns = 64, kManyTaps = 9, kManyChannels = 16;
+  const bool has_many = geometry.output_width >= kManyColumns && geometry.input_channels >= kManyChannels &&
+                        geometry.kernel_height * geometry.kernel_width >= kManyTaps;
+  return has_many ? kernels.most_channels_of_many : kernels.most_channels;
+}
+
 // Whether the output channels are few enough, all counted in channels of a window's products: of a last group that is
 // not full as many more products are zeros, rows are interleaved once a band, and products can leave out taps of
 // dilated windows in the padding.
@@ -296,7 +304,7 @@ bool are_few(const ConvolutionGeometry& geometry, const FewChannelsKernels& kern
     share *= share_inside(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width,
                           geometry.padding_left, geometry.input_width);
   }
-  return channels + kInterleaving * rows_loaded / taps <= kernels.most_channels * share;
+  return channels + kInterleaving * rows_loaded / taps <= most_channels(geometry, kernels) * share;
 }
 
 }  // namespace
