@@ -10,6 +10,7 @@ namespace {
 struct Shape {
   std::size_t group_lanes, groups, taps, pixels, gap;
   bool has_filter, below_1;  // the latter of multipliers
+  bool pairs_fit;            // of the filter
   std::size_t group() const { return group_lanes * kGroupedLaneChannels; }
   std::size_t channels() const { return groups * group(); }
 };
@@ -42,7 +43,7 @@ std::vector<std::uint8_t> packed_filter(const GroupedKernels& kernels, const Sha
       }
     }
   }
-  if (!kernels.widened) return {codes.begin(), codes.end()};
+  if (!kernels.widened || shape.pairs_fit) return {codes.begin(), codes.end()};
   std::vector<std::int16_t> wide;
   for (std::size_t vector = 0; vector < codes.size(); vector += lanes * 4) {
     for (const std::size_t odd : Sizes{0, 1}) {
@@ -52,6 +53,20 @@ std::vector<std::uint8_t> packed_filter(const GroupedKernels& kernels, const Sha
   std::vector<std::uint8_t> bytes(wide.size() * sizeof(std::int16_t));
   std::memcpy(bytes.data(), wide.data(), bytes.size());
   return bytes;
+}
+
+// Pairs of codes whose positive and whose negative ones add up to 128 at most, some of them to no less.
+std::vector<std::int8_t> fitting_pairs(Check& check, std::size_t count) {
+  std::vector<std::int8_t> codes;
+  while (codes.size() < count) {
+    const int first = static_cast<std::int8_t>(check.code());
+    const int most = first > 0 ? std::min(127, 128 - first) : 127, least = first < 0 ? -128 - first : -128;
+    const int any = least + static_cast<int>(check.below(static_cast<std::size_t>(most - least + 1)));
+    const int second = check.one_in(2) ? any : check.one_in(2) ? most : least;
+    codes.push_back(static_cast<std::int8_t>(first));
+    codes.push_back(static_cast<std::int8_t>(second));
+  }
+  return codes;
 }
 
 std::size_t parameter_index(std::size_t channel, std::size_t lanes) {
@@ -76,8 +91,10 @@ struct Operands {
     const std::size_t furthest = *std::max_element(offsets.begin(), offsets.end());
     activations = draw<std::uint8_t>(check, furthest + (shape.pixels - 1) * pixel_step + padded,
                                      [](Check& c) { return c.code(); });
-    filter = draw<std::int8_t>(check, channels * shape.taps * shape.group(),
-                               [](Check& c) { return static_cast<std::int8_t>(c.code()); });
+    const std::size_t codes = channels * shape.taps * shape.group();
+    filter = shape.pairs_fit
+                 ? fitting_pairs(check, codes)
+                 : draw<std::int8_t>(check, codes, [](Check& c) { return static_cast<std::int8_t>(c.code()); });
     offset = draw<std::int32_t>(check, channels,
                                 [](Check& c) { return static_cast<std::int32_t>(c.word() >> c.below(24)); });
     zero_point =
@@ -134,6 +151,7 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
                     .taps = shape.taps,
                     .group_lanes = shape.group_lanes,
                     .filter = filter.data(),
+                    .pairs_fit = shape.pairs_fit,
                     .pixels = shape.pixels,
                     .channels = channels,
                     .offset = offset.data(),
@@ -164,12 +182,13 @@ void check_grouped(Check& check) {
           for (const Edge edge : kEdges) {
             // Groups of 1 and 2 lanes also end within a vector's 128 bits.
             const std::size_t groups = lanes / group_lanes - (lanes > 4 ? check.below(4 / group_lanes) : 0);
-            const Shape shape = {group_lanes,        groups,          taps,           pixels,
-                                 check.below(2) * 3, check.one_in(2), check.one_in(2)};
+            const Shape shape = {group_lanes,     groups,          taps,           pixels, check.below(2) * 3,
+                                 check.one_in(2), check.one_in(2), check.one_in(2)};
             describe_case(
-                "grouped lanes %zu, groups %zu, taps %zu, pixels %zu, gap %zu, filter zero points %d, below 1 %d, edge "
-                "%d",
-                group_lanes, groups, taps, pixels, shape.gap, shape.has_filter, shape.below_1, static_cast<int>(edge));
+                "grouped lanes %zu, groups %zu, taps %zu, pixels %zu, gap %zu, filter zero points %d, below 1 %d, "
+                "pairs fit %d, edge %d",
+                group_lanes, groups, taps, pixels, shape.gap, shape.has_filter, shape.below_1, shape.pairs_fit,
+                static_cast<int>(edge));
             check_run(check, shape, edge);
           }
         }

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
@@ -40,8 +41,8 @@ from tested_convolutions import (
     planar_depthwise_shapes,
     planar_shapes,
     random_shapes,
-    window_shapes,
     repeated_channel_shapes,
+    window_shapes,
     winograd_shapes,
 )
 
@@ -67,6 +68,30 @@ def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Genera
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
         assert_matches_reference(devices, case, owned=constants)
+
+
+def fitting_pairs(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """Codes within 64 of the middle: two products of them with codes do not saturate in 16 bits."""
+    limits = np.iinfo(dtype)
+    middle = (limits.max + limits.min + 1) // 2
+    codes: NDArray[Any] = (middle + rng.choice([-64, -63, -1, 0, 1, 62, 63, 64], count)).astype(dtype)
+    return codes
+
+
+@pytest.mark.parametrize("shape", grouped_shapes(), ids=str)
+def test_groups_by_filters_of_few_bits(
+    devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape
+) -> None:
+    """The products of all pairs of codes fit 16 bits, or all but those of the last channel."""
+    for types, one_more in itertools.product(ALL_TYPES[::3], (0, 1)):
+        case = packed_case(shape, types, random_numbers, operand_fill=highest_integers, is_channels_last=True)
+        filters = filled(random_numbers, types.filter, shape.filter_sizes, fitting_pairs)
+        if one_more:
+            filters.buffer[-math.prod(shape.filter_sizes[1:]) :] = np.iinfo(filters.buffer.dtype).max
+        tensors = {**case.tensors, "filter_tensor": filters}
+        assert_matches_reference(
+            devices, OperatorCase(case.operator, tensors, case.attributes), owned={"filter_tensor"}
+        )
 
 
 @pytest.mark.parametrize("shape", planar_shapes() + planar_depthwise_shapes(), ids=str)
@@ -134,6 +159,19 @@ def test_planes_anywhere(
         assert_matches_reference(devices, placed, owned={"filter_tensor"})
 
 
+@pytest.mark.parametrize("strides", [(900, 1, 130, 21), (900, 50, 7, 1), (20, 1, 0, 0), (5, 1, 40, 2)], ids=str)
+def test_repeated_channels_of_pixels_in_any_distance(
+    devices: Devices, random_numbers: np.random.Generator, strides: tuple[int, ...]
+) -> None:
+    """Pixels and planes apart, all the same, and such as have codes in common."""
+    shape = ConvolutionShape(1, 2, (7, 6), (3, 3), groups=18, batch=2, start_padding=(1, 1), end_padding=(1, 1))
+    for types in ALL_TYPES[::3]:
+        case = packed_case(shape, types, random_numbers)
+        codes = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
+        tensors = {**case.tensors, "input_tensor": codes}
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
+
+
 def takes_winograd(device: dmlcpu.Device, case: OperatorCase) -> bool:
     return "\nalgorithm: Winograd's" in device.compile_operator(device.create_operator(operator_desc(case))).describe()
 
@@ -159,19 +197,6 @@ def test_shapes_at_the_ends_of_winograd_tiles(
 def test_the_largest_sums_that_winograd_transforms_recover(
     devices: Devices, random_numbers: np.random.Generator, channels: int, fills: tuple[Fill, Fill]
 ) -> None:
-@pytest.mark.parametrize("strides", [(900, 1, 130, 21), (900, 50, 7, 1), (20, 1, 0, 0), (5, 1, 40, 2)], ids=str)
-def test_repeated_channels_of_pixels_in_any_distance(
-    devices: Devices, random_numbers: np.random.Generator, strides: tuple[int, ...]
-) -> None:
-    """Pixels and planes apart, all the same, and such as have codes in common."""
-    shape = ConvolutionShape(1, 2, (7, 6), (3, 3), groups=18, batch=2, start_padding=(1, 1), end_padding=(1, 1))
-    for types in ALL_TYPES[::3]:
-        case = packed_case(shape, types, random_numbers)
-        codes = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
-        tensors = {**case.tensors, "input_tensor": codes}
-        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
-
-
     """Every product at an end of its range, in as many channels as a part has, and in more."""
     shape = ConvolutionShape(channels, 64, (26, 26), (3, 3))
     for types in (ConvolutionTypes("UINT8", "INT8"), ConvolutionTypes("INT8", "UINT8")):

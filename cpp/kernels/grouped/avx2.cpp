@@ -1,5 +1,6 @@
 // grouped.h for AVX2, exact: codes are widened to 16 bits and multiplied by vpmaddwd, even and odd bytes apart, as in
-// gemm/avx2.cpp; the filter is packed so. Blocks of 32 channels, in groups of 4 or 8, at two pixels: 8 accumulators.
+// gemm/avx2.cpp; the filter is packed so. Where its pairs fit, vpmaddubsw multiplies codes as they are. Blocks of 32
+// channels, in groups of 4 or 8, at two pixels: 8 accumulators.
 #include <immintrin.h>
 
 #include <cstring>
@@ -36,15 +37,19 @@ inline __m256i exchanged(__m256i lanes_x32) noexcept {
                               (0 ^ exchange) | (1 ^ exchange) << 2 | (2 ^ exchange) << 4 | (3 ^ exchange) << 6);
 }
 
+// Keeps the compiler from adding up the products of several exchanges before they meet their sum, which takes more
+// registers than there are.
+inline void settle(__m256i& sum_i32x8) noexcept { __asm__("" : "+x"(sum_i32x8)); }
+
 // One block of channels of a row of pixels.
-template <std::size_t group_lanes, bool filter_has_zero_point>
+template <std::size_t group_lanes, bool filter_has_zero_point, bool is_widened>
 class Block {
  public:
   Block(const GroupedRun& run, std::size_t channel) noexcept
       : run_(run),
         channel_(channel),
         channels_(run.channels - channel < kBlock ? run.channels - channel : kBlock),
-        filter_(run.filter + channel * run.taps * group_lanes * kVectors * 2) {}
+        filter_(run.filter + channel * run.taps * group_lanes * kVectors * kCodeBytes) {}
 
   template <std::size_t pixels>
   void convolve(std::size_t pixel) const noexcept {
@@ -59,7 +64,7 @@ class Block {
       const std::uint8_t* codes = activations + run_.offsets[tap];
       multiply_add<0>(codes, filter, sum_i32x8);
       if constexpr (group_lanes > 1) multiply_add<1>(codes, filter, sum_i32x8);
-      filter += group_lanes * kVectors * kBlock * 2;
+      filter += group_lanes * kVectors * kBlock * kCodeBytes;
       for (std::size_t p = 0; filter_has_zero_point && p < pixels; ++p) {
         const Widened widened = widen_unsigned(load(codes + p * run_.pixel_step));
         const __m256i pairs_i16x16 = _mm256_add_epi16(widened.even_i16x16, widened.odd_i16x16);
@@ -73,21 +78,47 @@ class Block {
   }
 
  private:
+  static constexpr std::size_t kCodeBytes = is_widened ? 2 : 1;  // of the filter
+
   // The products of one exchange.
   template <std::size_t exchange, std::size_t pixels>
   void multiply_add(const std::uint8_t* codes, const std::uint8_t* filter,
                     __m256i (&sum_i32x8)[pixels][kVectors]) const noexcept {
-    Widened widened[pixels];
-    for (std::size_t p = 0; p < pixels; ++p) {
-      widened[p] = widen_unsigned(exchanged<exchange>(load(codes + p * run_.pixel_step)));
+    __m256i codes_x32[pixels];
+    for (std::size_t p = 0; p < pixels; ++p) codes_x32[p] = exchanged<exchange>(load(codes + p * run_.pixel_step));
+    filter += exchange * kVectors * kBlock * kCodeBytes;
+    if constexpr (is_widened) {
+      add_widened(codes_x32, filter, sum_i32x8);
+    } else {
+      add_pairs(codes_x32, filter, sum_i32x8);
     }
-    filter += exchange * kVectors * kBlock * 2;
+  }
+
+  template <std::size_t pixels>
+  static void add_widened(const __m256i (&codes_x32)[pixels], const std::uint8_t* filter,
+                          __m256i (&sum_i32x8)[pixels][kVectors]) noexcept {
+    Widened codes_i16x32[pixels];
+    for (std::size_t p = 0; p < pixels; ++p) codes_i16x32[p] = widen_unsigned(codes_x32[p]);
     for (std::size_t t = 0; t < kVectors; ++t, filter += kBlock * 2) {
       const __m256i even_i16x16 = load(filter), odd_i16x16 = load(filter + kBlock);
       for (std::size_t p = 0; p < pixels; ++p) {
-        const __m256i even_i32x8 = _mm256_madd_epi16(widened[p].even_i16x16, even_i16x16);
-        const __m256i odd_i32x8 = _mm256_madd_epi16(widened[p].odd_i16x16, odd_i16x16);
+        const __m256i even_i32x8 = _mm256_madd_epi16(codes_i16x32[p].even_i16x16, even_i16x16);
+        const __m256i odd_i32x8 = _mm256_madd_epi16(codes_i16x32[p].odd_i16x16, odd_i16x16);
         sum_i32x8[p][t] = _mm256_add_epi32(sum_i32x8[p][t], _mm256_add_epi32(even_i32x8, odd_i32x8));
+        settle(sum_i32x8[p][t]);
+      }
+    }
+  }
+
+  template <std::size_t pixels>
+  static void add_pairs(const __m256i (&codes_x32)[pixels], const std::uint8_t* filter,
+                        __m256i (&sum_i32x8)[pixels][kVectors]) noexcept {
+    for (std::size_t t = 0; t < kVectors; ++t, filter += kBlock) {
+      const __m256i filter_x32 = load(filter);
+      for (std::size_t p = 0; p < pixels; ++p) {
+        const __m256i pairs_i16x16 = _mm256_maddubs_epi16(codes_x32[p], filter_x32);
+        sum_i32x8[p][t] = _mm256_add_epi32(sum_i32x8[p][t], _mm256_madd_epi16(pairs_i16x16, _mm256_set1_epi16(1)));
+        settle(sum_i32x8[p][t]);
       }
     }
   }
@@ -135,23 +166,28 @@ class Block {
   const std::uint8_t* filter_;
 };
 
-template <std::size_t group_lanes, bool filter_has_zero_point>
+template <std::size_t group_lanes, bool filter_has_zero_point, bool is_widened>
 void convolve_blocks(const GroupedRun& run) noexcept {
   for (std::size_t channel = 0; channel < run.channels; channel += kBlock) {
-    const Block<group_lanes, filter_has_zero_point> block(run, channel);
+    const Block<group_lanes, filter_has_zero_point, is_widened> block(run, channel);
     std::size_t pixel = 0;
     for (; pixel + kPixels <= run.pixels; pixel += kPixels) block.template convolve<kPixels>(pixel);
     if (pixel < run.pixels) block.template convolve<1>(pixel);
   }
 }
 
-template <bool filter_has_zero_point>
+template <bool filter_has_zero_point, bool is_widened>
 void convolve_groups(const GroupedRun& run) noexcept {
-  (run.group_lanes == 1 ? convolve_blocks<1, filter_has_zero_point> : convolve_blocks<2, filter_has_zero_point>)(run);
+  (run.group_lanes == 1 ? convolve_blocks<1, filter_has_zero_point, is_widened>
+                        : convolve_blocks<2, filter_has_zero_point, is_widened>)(run);
 }
 
 void convolve(const GroupedRun& run) noexcept {
-  (run.filter_zero_point != nullptr ? convolve_groups<true> : convolve_groups<false>)(run);
+  if (run.filter_zero_point != nullptr) {
+    (run.pairs_fit ? convolve_groups<true, false> : convolve_groups<true, true>)(run);
+  } else {
+    (run.pairs_fit ? convolve_groups<false, false> : convolve_groups<false, true>)(run);
+  }
 }
 
 }  // namespace

@@ -17,7 +17,9 @@
 //   [lane 0] [lane 1] ... [lane l: filter(4 * l + t, tap, i) of the four channels i of lane l ^ e] ...
 //
 //   filter:     [block][tap][exchange][t] vectors, 64-byte aligned. Four signed codes a lane; where the kernel is
-//               `widened`, each vector is two of 16-bit codes: those of channels 0 and 2 of each lane, then 1 and 3
+//               `widened`, each vector is two of 16-bit codes: those of channels 0 and 2 of each lane, then 1 and 3.
+//               But not if all pairs fit: if neither the positive nor the negative ones of the codes of channels 0 and
+//               1 of a lane, or 2 and 3, add up to more than 128, so that their products do not saturate in 16 bits
 //   parameters: [block][t][lane], so channel c, in lane l = c / 4, is at ((l / lanes) * 4 + c % 4) * lanes + l % lanes
 //
 // with zeros for the channels behind the last.
@@ -42,6 +44,7 @@ struct GroupedRun {
   std::size_t taps;
   std::size_t group_lanes;
   const std::uint8_t* filter;
+  bool pairs_fit;  // of the filter; kernels that are not widened do not ask
   std::size_t pixels;
   std::size_t channels;
   const std::int32_t* offset;
@@ -59,7 +62,7 @@ struct GroupedKernels {
   std::size_t lanes;  // of a block, a multiple of 4
   // 4, or 2 where a block would have two groups of 16 channels, which take no longer as products.
   std::size_t most_group_lanes;
-  bool widened;  // filters have 16-bit codes
+  bool widened;  // filters have 16-bit codes, unless all pairs fit
   GroupedFunction convolve;
 };
 

@@ -19,6 +19,7 @@ ArrangedConvolution::ArrangedConvolution(const ConvolutionGeometry& geometry, st
   BufferLayout filter;
   filter.take(parts, part_bytes);
   sums_ = filter.take(channels, sizeof(std::int32_t));
+  own_byte_ = filter.take(1);
   filter_size_ = filter.size();
   BufferLayout arranged;
   offset_ = arranged.take(order_.size(), sizeof(std::int32_t));

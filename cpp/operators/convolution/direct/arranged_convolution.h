@@ -1,6 +1,6 @@
 // What algorithms share whose kernels read parameters of channels in an order of their own:
 //
-//   packed filter          part 0 | part 1 | ... | the sum of each channel's codes
+//   packed filter          part 0 | part 1 | ... | the sum of each channel's codes | a byte of the algorithm's own
 //   arranged parameters    offsets | multipliers | zero points of the filter, each in the order of the kernel
 //
 // Multipliers are there unless the output is of sums, zero points if any may be other than 0.
@@ -32,6 +32,8 @@ class ArrangedConvolution : public ConvolutionAlgorithm {
                       std::vector<std::size_t> order);
 
   std::int32_t* packed_sums(std::uint8_t* packed) const { return reinterpret_cast<std::int32_t*>(packed + sums_); }
+  // Where the byte stands in the packed filter.
+  std::size_t own_byte() const { return own_byte_; }
 
  private:
   template <class Value>
@@ -40,7 +42,7 @@ class ArrangedConvolution : public ConvolutionAlgorithm {
   std::vector<std::size_t> order_;         // the first channel where there is none
   std::vector<std::size_t> empty_places_;  // those
   bool has_multipliers_;
-  std::size_t sums_ = 0, filter_size_ = 0;
+  std::size_t sums_ = 0, own_byte_ = 0, filter_size_ = 0;
   std::size_t offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0, arranged_size_ = 0;
 };
 

@@ -92,6 +92,7 @@ class GroupedConvolution final : public ArrangedConvolution {
   std::string describe() const override;
 
  private:
+  bool pairs_fit(const std::uint8_t* filter, std::uint8_t flip) const;
   std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
                         std::uint8_t* packed) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
@@ -105,9 +106,29 @@ class GroupedConvolution final : public ArrangedConvolution {
   std::size_t scratch_size_, ring_at_, tap_offsets_, participant_size_;
 };
 
+// Whether vpmaddubsw would multiply neighbouring input channels exactly (kernels/grouped/grouped.h).
+bool GroupedConvolution::pairs_fit(const std::uint8_t* filter, std::uint8_t flip) const {
+  constexpr int kMostOfPair = 128;
+  const PlaneStrides& strides = geometry_.filter;
+  for (std::int64_t channel = 0; channel < geometry_.output_channels; ++channel) {
+    for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
+      const std::uint8_t* of_tap = filter + channel * strides.n + tap / geometry_.kernel_width * strides.h +
+                                   tap % geometry_.kernel_width * strides.w;
+      for (std::int64_t i = 0; i < geometry_.group_input_channels(); i += 2) {
+        const int first = static_cast<std::int8_t>(of_tap[i * strides.c] ^ flip);
+        const int second = static_cast<std::int8_t>(of_tap[(i + 1) * strides.c] ^ flip);
+        const int positive = std::max(first, 0) + std::max(second, 0), negative = positive - first - second;
+        if (std::max(positive, negative) > kMostOfPair) return false;
+      }
+    }
+  }
+  return true;
+}
+
 void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const {
   std::int32_t* sums = packed_sums(packed);
   std::memset(packed, 0, packed_filter_size());
+  packed[own_byte()] = kernels_.widened && !pairs_fit(filter, flip) ? 1 : 0;
   for (std::size_t channel = 0; channel < channels_; ++channel) {
     const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
     std::uint32_t sum = 0;
@@ -122,7 +143,8 @@ void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t fl
   }
 }
 
-// One tap of an output channel, each lane of its group in its own exchange; returns the sum of the codes.
+// One tap of an output channel, each lane of its group in its own exchange; returns the sum of the codes. The filter's
+// own byte tells whether they have 16 bits.
 std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel,
                                           std::size_t tap, std::uint8_t* packed) const {
   const std::size_t lanes = kernels_.lanes, lane = channel / kGroupedLaneChannels, t = channel % kGroupedLaneChannels;
@@ -133,7 +155,7 @@ std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8
     for (std::size_t i = 0; i < 4; ++i, filter += geometry_.filter.c) {
       const auto code = static_cast<std::int8_t>(*filter ^ flip);
       sum += code;
-      if (kernels_.widened) {
+      if (packed[own_byte()] != 0) {
         const std::int16_t wide = code;
         const std::size_t index = ((vector * 2 + i % 2) * lanes + lane % lanes) * 2 + i / 2;
         std::memcpy(packed + index * sizeof(wide), &wide, sizeof(wide));
@@ -173,6 +195,7 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
                        .taps = taps_,
                        .group_lanes = group_lanes_,
                        .filter = dispatch.filter,
+                       .pairs_fit = dispatch.filter[own_byte()] == 0,
                        .pixels = as_size(task.columns),
                        .channels = channels_,
                        .offset = dispatch.channels.offset,
