@@ -192,7 +192,11 @@ void convolve(const GroupedRun& run) noexcept {
 
 }  // namespace
 
-constinit const GroupedKernels avx2::grouped = {
-    .lanes = kLanes, .most_group_lanes = 2, .widened = true, .convolve = convolve};
+constinit const GroupedKernels avx2::grouped = {.lanes = kLanes,
+                                                .most_group_lanes = 2,
+                                                .widened = true,
+                                                .groups_of_block = 1.0,
+                                                .groups_of_block_by_four = 0.0,
+                                                .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -184,7 +184,11 @@ void convolve(const GroupedRun& run) noexcept {
 
 }  // namespace
 
-constinit const GroupedKernels avx512_vnni::grouped = {
-    .lanes = kLanes, .most_group_lanes = 4, .widened = false, .convolve = convolve};
+constinit const GroupedKernels avx512_vnni::grouped = {.lanes = kLanes,
+                                                       .most_group_lanes = 4,
+                                                       .widened = false,
+                                                       .groups_of_block = 3.0,
+                                                       .groups_of_block_by_four = 3.5,
+                                                       .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -44,7 +44,11 @@ void convolve(const GroupedRun& operands) noexcept {
 
 }  // namespace
 
-constinit const GroupedKernels scalar::grouped = {
-    .lanes = kLanes, .most_group_lanes = 4, .widened = false, .convolve = convolve};
+constinit const GroupedKernels scalar::grouped = {.lanes = kLanes,
+                                                  .most_group_lanes = 4,
+                                                  .widened = false,
+                                                  .groups_of_block = 3.0,
+                                                  .groups_of_block_by_four = 3.0,
+                                                  .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -228,9 +228,12 @@ bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&
       as_size(channels) > kernels.most_group_lanes * kGroupedLaneChannels) {
     return false;
   }
-  // A block takes as long as the products of three of its groups, whether it is full or not.
+  // A block takes as long as the products of so many of its groups, whether it is full or not.
   const auto block = static_cast<std::int64_t>(kernels.lanes * kGroupedLaneChannels);
-  if (geometry.groups <= 3 * divide_up(geometry.output_channels, block)) return false;
+  const double blocks = as_number(divide_up(geometry.output_channels, block));
+  const double groups_of_block =
+      lanes_of_group(geometry) == 4 ? kernels.groups_of_block_by_four : kernels.groups_of_block;
+  if (as_number(geometry.groups) <= groups_of_block * blocks) return false;
   return PaddedStrips::applies(geometry, strip_columns(geometry), ring_rows(geometry));
 }
 
