@@ -91,7 +91,7 @@ def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("block_size", [32, 48, 128, 192, 256, 400])
-@pytest.mark.parametrize("m", [1, 4, 5, 131])
+@pytest.mark.parametrize("m", [1, 4, 5, 8, 9, 131])
 def test_products_of_several_tiles(
     devices: Devices, random_numbers: np.random.Generator, operator: str, bits: int, block_size: int, m: int
 ) -> None:

@@ -114,7 +114,7 @@ void check_dequantized_product(Check& check) {
     for (const std::size_t n : Sizes{1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64}) {
       for (const std::size_t k : Sizes{1, 3, 4, 5, 8, 15, 16, 31, 64, 75}) {
         for (const std::size_t block : Sizes{8, 16, 32, 75}) {
-          const Case test_case = {.bits = bits, .m = 1 + check.below(9), .k = k, .n = n, .block = block};
+          const Case test_case = {.bits = bits, .m = 1 + check.below(18), .k = k, .n = n, .block = block};
           for (const Edge edge : kEdges) {
             describe_case("dequantized product of %zu bits, m %zu, k %zu, n %zu, blocks of %zu, edge %d", bits,
                           test_case.m, k, n, block, static_cast<int>(edge));

@@ -1,6 +1,7 @@
 // dequantized_product.h for AVX2 and FMA: two vectors of columns at a time, the rows of which fit the registers.
 #include <immintrin.h>
 
+#include <array>
 #include <utility>
 
 #include "kernels/dequantized_product/dequantized_product.h"
@@ -15,19 +16,21 @@ namespace {
 #include "kernels/lanes/avx2.inl.h"
 
 using Words = __m256i;
-constexpr std::size_t kSumVectors = 2;
+constexpr std::size_t kSumVectors = 2, kMostRows = 4;
+
+constexpr std::size_t vectors_of_tile(std::size_t) { return kSumVectors; }
 
 inline Words load_words(const std::uint32_t* words) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words));
 }
 
 // Codes become the ends of the significands of floats beyond 2^23, so that nothing has to be converted.
-template <std::size_t bits>
+template <std::size_t bits, std::size_t vectors>
 struct Differences {
-  Floats zero_point[kSumVectors];  // + 2^23
+  Floats zero_point[vectors];  // + 2^23
 
   explicit Differences(const std::uint8_t* zero_points) noexcept {
-    for (std::size_t v = 0; v < kSumVectors; ++v) {
+    for (std::size_t v = 0; v < vectors; ++v) {
       const __m128i points_u8x8 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(zero_points + v * kLanes));
       zero_point[v] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(points_u8x8)) + spread(0x1p23f);
     }
@@ -40,9 +43,9 @@ struct Differences {
   }
 };
 
-template <std::size_t bits, class Use>
+template <std::size_t bits, std::size_t vectors, class Use>
 inline __attribute__((always_inline)) void with_differences(const std::uint8_t* zero_points, Use use) noexcept {
-  use(Differences<bits>(zero_points));
+  use(Differences<bits, vectors>(zero_points));
 }
 
 #include "kernels/dequantized_product/panels.inl.h"

@@ -15,7 +15,7 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kFewRows = 4;
+constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kFewRows = 8;
 
 class DequantizedProduct final : public OfCodedMatrix<TiledFloatProduct> {
  public:
