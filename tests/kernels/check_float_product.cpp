@@ -35,7 +35,8 @@ void check_block(Check& check, std::size_t m, std::size_t runs, std::size_t k, s
                                          .sums = sums.data(),
                                          .sums_row_stride = stride,
                                          .begins = begins,
-                                         .bias = has_bias ? bias.data() : nullptr});
+                                         .bias = has_bias ? bias.data() : nullptr,
+                                         .b_is_near = check.one_in(2)});
   for (std::size_t row = 0; row < m; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
       float& sum = expected[row * stride + column];
@@ -71,7 +72,7 @@ void check_float_product(Check& check) {
     }
   }
   // Columns of few vectors, whose tiles have more rows.
-  for (const std::size_t n : Sizes{8, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80}) {
+  for (const std::size_t n : Sizes{8, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 127, 128, 145}) {
     for (const std::size_t m : Sizes{4, 5, 11, 12, 13, 23, 24, 25, 40}) {
       for (const std::size_t k : Sizes{1, 9}) check_sizes(m, k, n);
     }

@@ -32,6 +32,7 @@ struct FloatProductBlock {
   std::size_t sums_row_stride;
   bool begins;                  // sums are not read: they are the bias before, or 0 where it is null
   const float* bias = nullptr;  // of n columns
+  bool b_is_near = false;       // in a level-1 cache, having just been written
 };
 
 using FloatProductFunction = void (*)(const FloatProductBlock& block) noexcept;

@@ -6,8 +6,12 @@
 //   kTileRows[kVectors]          the rows of a tile of so many vectors, from one on: the fewer, the more, so that
 //                                enough steps are under way at once
 
-// A tile; of a masked one the last vector of each row is cut off at the end.
-template <std::size_t rows, std::size_t vectors, bool masked>
+// What rows of b are fetched in: as many columns as a panel of float_tiles.h has, and those of a cache's line.
+constexpr std::size_t kFetchedColumns = 64, kColumnsOfLine = 16;
+
+// A tile; of a masked one the last vector of each row is cut off at the end. One that fetches reads the beginnings of
+// rows of kFetchedColumns, and asks for the others.
+template <std::size_t rows, std::size_t vectors, bool masked, bool fetches = false>
 inline void write_tile(const FloatProductBlock& block, std::size_t row, std::size_t column) noexcept {
   const Mask mask = first_lanes((block.n - column - 1) % kLanes + 1);
   const auto load_vector = [mask](const float* values, std::size_t v) noexcept {
@@ -28,6 +32,12 @@ inline void write_tile(const FloatProductBlock& block, std::size_t row, std::siz
   }
   for (std::size_t run = 0; run < block.runs; ++run, a += block.a_run_stride) {
     for (std::size_t k = 0; k < block.k; ++k, b += block.b_row_stride) {
+      if constexpr (fetches) {
+#pragma GCC unroll 4
+        for (std::size_t other = vectors * kLanes; other < kFetchedColumns; other += kColumnsOfLine) {
+          _mm_prefetch(reinterpret_cast<const char*>(b + other), _MM_HINT_T0);
+        }
+      }
       Floats of_b[vectors];
 #pragma GCC unroll 8
       for (std::size_t v = 0; v < vectors; ++v) of_b[v] = load_vector(b, v);
@@ -68,6 +78,14 @@ inline void write_row(const FloatProductBlock& block, std::size_t row) noexcept 
 // The rows from `row` on of a panel of columns, as many as fill tiles of so many rows, then those of tiles of fewer.
 template <std::size_t rows, std::size_t vectors, bool masked>
 inline void write_rows(const FloatProductBlock& block, std::size_t row, std::size_t column) noexcept {
+  // Tiles of the next columns would read short pieces far apart, which is slow where b is in no near cache.
+  if constexpr (!masked && vectors == kVectors && vectors * kLanes < kFetchedColumns) {
+    if (!block.b_is_near && row == 0 && column % kFetchedColumns == 0 && rows <= block.m &&
+        kFetchedColumns <= block.n - column) {
+      write_tile<rows, vectors, masked, true>(block, row, column);
+      row += rows;
+    }
+  }
   for (; row + rows <= block.m; row += rows) write_tile<rows, vectors, masked>(block, row, column);
   if constexpr (rows > 1) write_rows<(rows > 4 ? 4 : rows / 2), vectors, masked>(block, row, column);
 }

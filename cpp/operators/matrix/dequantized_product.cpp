@@ -82,6 +82,7 @@ void DequantizedProduct::accumulate(const TensorPointers& tensors, const Terms& 
   kernels_.dequantize(codes, values);
   block.b = values;
   block.b_row_stride = columns;
+  block.b_is_near = true;
   target().kernels().float_product->accumulate(block);
 }
 

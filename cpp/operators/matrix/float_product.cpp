@@ -120,6 +120,7 @@ void FloatProduct::accumulate(const TensorPointers& tensors, const Terms& terms,
                      static_cast<std::int64_t>(block.n), panel);
     block.b = panel;
     block.b_row_stride = as_size(kFloatPanelColumns);
+    block.b_is_near = true;
   }
   target().kernels().float_product->accumulate(block);
 }
