@@ -44,7 +44,9 @@ def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
     assert_product(devices, a, b, data.draw(output_tensors("FLOAT32", (*batch, m, n))), owned=data.draw(st.booleans()))
 
 
-@pytest.mark.parametrize("shape", [(1, 300, 70), (131, 129, 67), (257, 5, 129), (4, 128, 64)])
+@pytest.mark.parametrize(
+    "shape", [(1, 300, 70), (131, 129, 67), (257, 5, 129), (4, 128, 64), (9, 1030, 66), (70, 950, 65)]
+)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("owned", [False, True])
 @pytest.mark.parametrize("repeated", [False, True])

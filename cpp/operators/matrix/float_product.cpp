@@ -28,6 +28,10 @@ constexpr std::int64_t kFewColumns = 4;
 constexpr std::int64_t kColumnsInPlace = 128, kShortestRun = 512, kLongRun = 1024, kRowsOfLongRuns = 3;
 constexpr std::int64_t kLargeElements = 1 << 17;
 
+// A panel that has been packed once is read on and on: the longer its blocks, the fewer times a first tile begins to
+// wait for memory and the others read and write sums. Here the tile's terms take 128 KiB, those of the panel as much.
+constexpr std::int64_t kTermsOfTile = 1 << 15, kMostTerms = 512;
+
 enum class BlocksOfB : std::uint8_t { packed_once, packed_by_tasks, in_place };
 
 BlocksOfB blocks_of_b(bool owned, const MatrixGeometry& geometry) {
@@ -75,11 +79,7 @@ class FloatProduct final : public TiledFloatProduct {
     if (tensor != kB) return CompiledOperator::packing(tensor);
     return {as_size(geometry().k), as_size(geometry().n), as_size(geometry().matrices())};
   }
-  // A few columns need no block in a cache: whole rows of a are the longest runs.
-  std::int64_t terms_from(std::int64_t k) const noexcept override {
-    const bool whole = blocks_ == BlocksOfB::in_place && geometry().n <= kFewColumns && geometry().a.column == 1;
-    return whole ? geometry().k : TiledFloatProduct::terms_from(k);
-  }
+  std::int64_t terms_from(std::int64_t k) const noexcept override;
   void accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                   std::uint8_t* own) const noexcept override;
 
@@ -88,6 +88,15 @@ class FloatProduct final : public TiledFloatProduct {
 
   BlocksOfB blocks_;
 };
+
+std::int64_t FloatProduct::terms_from(std::int64_t k) const noexcept {
+  if (geometry().gathers_a()) return TiledFloatProduct::terms_from(k);
+  // A few columns need no block in a cache: whole rows of a are the longest runs.
+  if (blocks_ == BlocksOfB::in_place && geometry().n <= kFewColumns) return geometry().k;
+  if (blocks_ != BlocksOfB::packed_once) return TiledFloatProduct::terms_from(k);
+  const std::int64_t terms = kTermsOfTile / std::min(geometry().m, kFloatTileRows);
+  return std::min(std::clamp(terms, kFloatBlockTerms, kMostTerms), geometry().k - k);
+}
 
 std::optional<AlignedBuffer> FloatProduct::pack_owned(std::size_t tensor, const void* data) const {
   if (tensor != kB) return std::nullopt;

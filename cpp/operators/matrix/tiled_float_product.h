@@ -2,7 +2,7 @@
 // sum a chain of fused multiply-adds with k ascending, begun at 0. They differ in where b comes from.
 //
 //   for each tile of up to 128 rows and as many columns as the operator wants (in parallel):
-//     for a block of up to 128 terms, one after the other:
+//     for a block of terms, up to 128 unless the operator wants others, one after the other:
 //       gather a's, where they are no neighbours
 //       accumulate(): the product of the terms, added to the sums
 //     spread the sums over the output, where its columns are no neighbours
@@ -34,7 +34,7 @@ class TiledFloatProduct : public CompiledOperator {
   // Adds the product of a's terms and b's to sums, as kernels/float_product does: all of block but b is set.
   virtual void accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                           std::uint8_t* own) const noexcept = 0;
-  // How many terms, at most kFloatBlockTerms, are taken at once from k on.
+  // How many terms are taken at once from k on: at most kFloatBlockTerms where a is gathered.
   virtual std::int64_t terms_from(std::int64_t k) const noexcept;
 
   void run(const TensorPointers& tensors) const final;
