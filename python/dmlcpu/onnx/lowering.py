@@ -328,12 +328,11 @@ def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantEleme
     """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
     if isinstance(array, FreeArray):
         return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
-    if array.size == 1 and array.ndim <= len(shape):
-        array = np.asarray(array).reshape(())  # of numpy's numbers, which are given too, it makes no arrays itself
     if not is_free(shape):
         return array_broadcast(array, *(shape or (1,)))
-    if array.ndim == 0:
-        return RepeatedElement(array, shape)
+    if array.size == 1 and array.ndim <= len(shape):
+        # Of numpy's numbers, which are given too, their method makes no arrays.
+        return RepeatedElement(np.asarray(array).reshape(()), shape)
     return FreeArray(derived(array_broadcast, array, *shape), array.dtype, shape)
 
 

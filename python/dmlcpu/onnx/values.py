@@ -174,8 +174,11 @@ def array_broadcast(array: Array, *shape: int) -> Array:
     As numpy's function, which takes five to thirty times as long; a model has thousands.
     """
     more = len(shape) - array.ndim
-    if array.ndim == 0 and array.dtype.kind in "biuf":  # others have no buffer
-        same: Array = np.ndarray(shape, array.dtype, array, strides=(0,) * more)
+    if array.size == 1 and more >= 0:
+        element = np.asarray(array).reshape(())
+        if element.dtype.kind not in "biuf":  # which has no buffer
+            return np.broadcast_to(element, shape)
+        same: Array = np.ndarray(shape, element.dtype, element, strides=(0,) * len(shape))
         return same
     if more >= 0 and array.shape == shape[more:] and math.prod(shape[:more]) == 1:
         return array.reshape(shape)
