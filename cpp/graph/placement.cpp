@@ -48,6 +48,7 @@ class Placer {
     channels_last_ = find_channels_last();
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       if (graph_.nodes[i]->is_whole()) place_parts(*graph_.nodes[i]);
+      if (graph_.nodes[i]->view == View::reshape) place_source(*graph_.nodes[i]);
     }
     for (const NodePointer& node : graph_.nodes) node->is_view() ? resolve_view(node) : add_operator(node);
     return std::move(placed_);
@@ -57,6 +58,8 @@ class Placer {
   void place_bound_values();
   std::vector<bool> find_channels_last() const;
   void place_parts(const GraphNode& node);
+  void place_source(const GraphNode& node);
+  bool is_free(std::size_t value) const;
   void resolve_view(const NodePointer& node);
   void add_operator(const NodePointer& node);
   std::optional<Placement> view_of(const GraphNode& node, const Placement& input) const;
@@ -139,10 +142,29 @@ void Placer::place_parts(const GraphNode& node) {
   if (!places_[output]) places_[output] = allocate_value(output);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const std::size_t value = *node.inputs[i];
-    const GraphNode* producer = producers_[value];
-    if (places_[value] || reinterpreted_[value] || (producer->is_view() && !producer->is_whole())) continue;
-    places_[value] = part_of_whole(node, i);
+    if (is_free(value)) places_[value] = part_of_whole(node, i);
   }
+}
+
+// Gives the input of a RESHAPE that has a place already the same one, if strides can say it, and unless its channels
+// are better neighbours.
+void Placer::place_source(const GraphNode& node) {
+  const std::size_t value = *node.inputs[0];
+  if (!places_[node.outputs[0]] || !is_free(value) || channels_last_[value]) return;
+  Placement place = *places_[node.outputs[0]];
+  const TensorLayout& layout = graph_.values[value].layout;
+  const std::optional<Extents> strides = reshaped_strides(place.layout, layout);
+  if (!strides) return;
+  place.layout.rank = layout.rank;
+  place.layout.sizes = layout.sizes;
+  place.layout.strides = *strides;
+  places_[value] = place;
+}
+
+// Whether a value has no place yet, and what computes it can write it anywhere.
+bool Placer::is_free(std::size_t value) const {
+  const GraphNode* producer = producers_[value];
+  return !places_[value] && !reinterpreted_[value] && (!producer->is_view() || producer->is_whole());
 }
 
 Placement Placer::part_of_whole(const GraphNode& node, std::size_t input) const {
@@ -238,7 +260,7 @@ void Placer::resolve_view(const NodePointer& node) {
   }
   const Placement input = node->view == View::reinterpret ? as_declared(node) : *places_[*node->inputs[0]];
   const std::optional<Placement> view = view_of(*node, input);
-  if (view && !places_[output]) {
+  if (view && (!places_[output] || same_place(*view, *places_[output]))) {
     places_[output] = view;
     return;
   }

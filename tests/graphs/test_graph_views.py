@@ -76,3 +76,32 @@ def test_reshapes_keep_the_row_major_order(devices: Devices, random_numbers: Rng
         reshaped = graph.add_view("RESHAPE", [y], sizes)
         graph.mark_output(reshaped, "output_0", TensorDesc.from_array(expected))
         np.testing.assert_array_equal(CompiledGraph(device, graph).dispatch(input_0=x), expected, label)
+
+
+NEGATE = {"function": (11,)}
+
+
+@pytest.mark.parametrize(("strides", "copies"), [(None, 0), ((36, 6, 1), 0), ((1, 2, 12), 1)], ids=str)
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_is_reshaped_to_an_output_is_written_there(
+    devices: Devices, random_numbers: Rng, strides: tuple[int, ...] | None, copies: int, is_read: bool
+) -> None:
+    """Unless strides cannot say it; who else reads it reads the output."""
+    x = random_numbers.normal(0, 1, (12, 4)).astype(np.float32)
+    sizes = (4, 3, 4) if strides is None else (2, 6, 4)
+    for label, device in devices.items():
+        graph = NativeGraph()
+        given = graph.add_input("input_0", TensorDesc.from_array(x))
+        [y] = graph.add_node("ELEMENT_WISE_UNARY", [given], [TensorDesc.from_array(x)], NEGATE)
+        output = graph.add_view("RESHAPE", [y], sizes)
+        graph.mark_output(output, "output_0", TensorDesc(TensorDataType.FLOAT32, sizes, strides=strides))
+        if is_read:
+            [again] = graph.add_node("ELEMENT_WISE_UNARY", [y], [TensorDesc.from_array(x)], NEGATE)
+            graph.mark_output(again, "output_1", TensorDesc.from_array(x))
+        compiled = CompiledGraph(device, graph)
+        assert compiled.describe().count("COPY") == copies, label
+        results = compiled.dispatch(input_0=x)
+        first, *others = results if is_read else [results]
+        np.testing.assert_array_equal(first.reshape(-1), -x.reshape(-1), label)
+        for other in others:
+            np.testing.assert_array_equal(other.reshape(-1), x.reshape(-1), label)
