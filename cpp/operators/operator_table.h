@@ -37,6 +37,7 @@ std::unique_ptr<CompiledOperator> compile_float_convolution(OperatorDesc desc, E
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_group_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_group_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
@@ -186,6 +187,11 @@ inline constexpr OperatorRow kOperators[] = {
      {kCodes}},
     {"LAYER_NORMALIZATION",
      compile_layer_normalization,
+     Arrangement::element_wise,
+     {kFloat32, kFloat32, kFloat32},
+     {kFloat32}},
+    {"GROUP_NORMALIZATION",
+     compile_group_normalization,
      Arrangement::element_wise,
      {kFloat32, kFloat32, kFloat32},
      {kFloat32}},

@@ -1,4 +1,4 @@
-"""QUANTIZED_GROUP_NORMALIZATION on random layouts and adversarial values."""
+"""GROUP_NORMALIZATION and QUANTIZED_GROUP_NORMALIZATION on random layouts and adversarial values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import dmlcpu
 import normalization_checks
-from fills import INTEGERS, SCALES
+from dispatching import difference, expected_storage, inside
+from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed, part_of_joined
 from native_operator import run_native
 from normalization_checks import Tensors, attributes_of
-from reference.layer_normalization import quantized_group_normalization
+from reference.layer_normalization import group_normalization, quantized_group_normalization
 from strategies import BYTE_TYPES, generators, input_tensors, optional_zero_points, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
 
@@ -34,6 +35,87 @@ def assert_codes(devices: Devices, tensors: Tensors, groups: int, epsilon: float
 def parameters(rng: np.random.Generator, count: int, size: float = 20) -> Tensors:
     weight, bias = rng.normal(size, size, count), rng.normal(0, size, count)
     return {"weight_tensor": packed(weight.astype(np.float32)), "bias_tensor": packed(bias.astype(np.float32))}
+
+
+def assert_floats(devices: Devices, tensors: Tensors, epsilon: float) -> None:
+    x, weight, bias, output = tensors.values()
+    assert x is not None
+    assert weight is not None
+    assert bias is not None
+    assert output is not None
+    values = group_normalization(x.logical(), weight.buffer, bias.buffer, np.float32(epsilon))
+    expected = expected_storage(output, values)
+    for label, device in devices.items():
+        result = run_native(device, "GROUP_NORMALIZATION", tensors, attributes_of("axis", 2, epsilon))["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@given(st.data())
+def test_floats_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    groups, channels, pixels = (data.draw(st.integers(1, most)) for most in (5, 4, 40))
+    sizes = (data.draw(st.integers(1, 3)), groups, channels * pixels)
+    tensors: Tensors = {
+        "input_tensor": data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS)),
+        **parameters(data.draw(generators()), groups * channels),
+        "output_tensor": data.draw(output_tensors("FLOAT32", sizes)),
+    }
+    assert_floats(devices, tensors, data.draw(st.sampled_from((0.0, 1e-12, 1e-5, 1.0))))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)], ids=str)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("pixels", [1, 7, 16, 49, 100, 1000])
+def test_groups_of_floats(
+    devices: Devices, random_numbers: np.random.Generator, order: tuple[int, ...], channels: int, pixels: int
+) -> None:
+    """More groups than one task takes, and not all in whole blocks, as rows, as columns, and with images innermost."""
+    sizes = (3, 37, channels * pixels)
+    x = random_numbers.normal(3, 5, sizes).astype(np.float32)
+    memory = np.ascontiguousarray(x.transpose(order))
+    strides = tuple(stride // 4 for stride in memory.transpose(np.argsort(order)).strides)
+    tensors: Tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, memory.reshape(-1)),
+        **parameters(random_numbers, 37 * channels),
+        "output_tensor": blank_tensor("FLOAT32", sizes, strides),
+    }
+    assert_floats(devices, tensors, 1e-5)
+
+
+def test_groups_of_equal_floats_are_the_bias(devices: Devices, random_numbers: np.random.Generator) -> None:
+    x = np.repeat(((np.arange(256, dtype=np.float32) - 7) * np.float32(0.37)).reshape(2, 128, 1), 70, axis=2)
+    tensors: Tensors = {
+        "input_tensor": packed(x),
+        **parameters(random_numbers, 256),
+        "output_tensor": blank_tensor("FLOAT32", x.shape, None),
+    }
+    bias = tensors["bias_tensor"]
+    assert bias is not None
+    for label, device in devices.items():
+        storage = run_native(device, "GROUP_NORMALIZATION", tensors, attributes_of("axis", 2, 1e-12))["output_tensor"]
+        assert (inside(storage).reshape(2, 256, 35) == bias.buffer[:, np.newaxis]).all(), label
+
+
+@pytest.mark.parametrize(
+    ("changed", "axis"),
+    [
+        ({}, 1),
+        ({"weight_tensor": packed(np.ones(4, np.float32))}, 2),
+        ({"weight_tensor": packed(np.ones(9, np.float32)), "bias_tensor": packed(np.ones(9, np.float32))}, 2),
+        ({"bias_tensor": packed(np.ones(3, np.float32))}, 2),
+        ({"bias_tensor": StridedTensor("FLOAT32", (6,), (0,), np.ones(1, np.float32))}, 2),
+        ({"input_tensor": packed(np.ones((3, 8), np.float32))}, 2),
+    ],
+)
+def test_floats_refuse(devices: Devices, changed: Tensors, axis: int) -> None:
+    tensors: Tensors = {
+        "input_tensor": packed(np.ones((2, 3, 8), np.float32)),
+        "weight_tensor": packed(np.ones(6, np.float32)),
+        "bias_tensor": packed(np.ones(6, np.float32)),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, 8), None),
+        **changed,
+    }
+    with pytest.raises(ValueError, match="GROUP_NORMALIZATION"):
+        run_native(next(iter(devices.values())), "GROUP_NORMALIZATION", tensors, attributes_of("axis", axis, 1e-5))
 
 
 @given(st.data())

@@ -18,18 +18,12 @@ float near_mean(const std::vector<float>& x) {
   return reference_folded(halves) * (1.0f / static_cast<float>(count));
 }
 
-void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
-  const bool special = check.one_in(4);
-  std::vector<float> x(count), weights(count), biases(count), expected(count);
-  for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
-  if (check.one_in(8)) std::fill(x.begin(), x.end(), x.front());
-  for (float& value : weights) value = special ? check.number() : check.near_tie(0.01f);
-  for (float& value : biases) value = check.near_tie(0.1f);
-  const float epsilon = check.one_in(2) ? 1e-5f : 0.0f, length = static_cast<float>(count);
-  const bool uses_mean = check.one_in(2);
+// What is multiplied by a weight.
+std::vector<float> normalized(const std::vector<float>& x, float epsilon, bool uses_mean) {
+  const float length = static_cast<float>(x.size());
   const float near = uses_mean ? near_mean(x) : 0.0f;
   float sums[16] = {}, squares[16] = {};
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
     sums[i % 16] += x[i] - near;
     squares[i % 16] = std::fma(x[i] - near, x[i] - near, squares[i % 16]);
   }
@@ -38,9 +32,27 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   if (uses_mean) radicand = std::fma(-error, error, radicand);
   if (uses_mean && radicand < epsilon) radicand = epsilon;
   const float inverse = 1.0f / std::sqrt(radicand);
-  for (std::size_t i = 0; i < count; ++i) {
-    expected[i] = std::fma(((x[i] - near) - error) * inverse, weights[i], biases[i]);
-  }
+  std::vector<float> results(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) results[i] = ((x[i] - near) - error) * inverse;
+  return results;
+}
+
+std::vector<float> row_of_floats(Check& check, std::size_t count, bool special) {
+  std::vector<float> x(count);
+  for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
+  if (check.one_in(8)) std::fill(x.begin(), x.end(), x.front());
+  return x;
+}
+
+void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
+  const bool special = check.one_in(4), uses_mean = check.one_in(2);
+  const std::vector<float> x = row_of_floats(check, count, special);
+  std::vector<float> weights(count), biases(count);
+  for (float& value : weights) value = special ? check.number() : check.near_tie(0.01f);
+  for (float& value : biases) value = check.near_tie(0.1f);
+  const float epsilon = check.one_in(2) ? 1e-5f : 0.0f;
+  std::vector<float> expected = normalized(x, epsilon, uses_mean);
+  for (std::size_t i = 0; i < count; ++i) expected[i] = std::fma(expected[i], weights[i], biases[i]);
 
   const GuardedBuffer<float> input(x, edge), weight(weights, edge), bias(biases, edge), output(count, edge);
   if (in_place) std::copy(x.begin(), x.end(), output.data());
@@ -51,6 +63,28 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
                                            .bias = bias.data(),
                                            .epsilon = epsilon,
                                            .uses_mean = uses_mean});
+  check.equal_but_for_nans(output, expected);
+}
+
+void check_group(Check& check, std::size_t channels, std::size_t count, Edge edge, bool in_place) {
+  const bool special = check.one_in(4);
+  const std::vector<float> x = row_of_floats(check, channels * count, special);
+  std::vector<float> weights(channels), biases(channels);
+  for (float& value : weights) value = special ? check.number() : check.near_tie(0.01f);
+  for (float& value : biases) value = check.near_tie(0.1f);
+  const float epsilon = check.one_in(2) ? 1e-5f : 0.0f;
+  std::vector<float> expected = normalized(x, epsilon, true);
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = expected[i] * weights[i / count] + biases[i / count];
+
+  const GuardedBuffer<float> input(x, edge), weight(weights, edge), bias(biases, edge), output(x.size(), edge);
+  if (in_place) std::copy(x.begin(), x.end(), output.data());
+  check.table.layer_normalization->float_group({.input = in_place ? output.data() : input.data(),
+                                                .output = output.data(),
+                                                .channels = channels,
+                                                .count = count,
+                                                .weight = weight.data(),
+                                                .bias = bias.data(),
+                                                .epsilon = epsilon});
   check.equal_but_for_nans(output, expected);
 }
 
@@ -174,6 +208,7 @@ void check_layer_normalization(Check& check) {
         for (int repeat = 0; repeat < 4; ++repeat) {
           check_floats(check, count, edge, in_place);
           check_codes(check, count, edge, in_place);
+          for (const std::size_t channels : {1U, 2U, 5U}) check_group(check, channels, count, edge, in_place);
         }
         for (const std::size_t rows : std::initializer_list<std::size_t>{1, 2, 9, 15, 16, 17, 40}) {
           describe_case("columns %zu, rows %zu, edge %d", count, rows, static_cast<int>(edge));

@@ -1,4 +1,4 @@
-"""LAYER_NORMALIZATION, QUANTIZED_LAYER_NORMALIZATION and QUANTIZED_GROUP_NORMALIZATION.
+"""LAYER_NORMALIZATION and GROUP_NORMALIZATION, and of codes QUANTIZED_ before these.
 
 Rows, or groups of channels, less their mean, over their deviation, then affine.
 """
@@ -13,7 +13,12 @@ from numpy.typing import DTypeLike, NDArray
 from reference.arithmetic import FloatArray, fused_multiply_add, quantized, zero_point_or_zero
 from reference.softmax import fold, row_sums
 
-__all__ = ["layer_normalization", "quantized_group_normalization", "quantized_layer_normalization"]
+__all__ = [
+    "group_normalization",
+    "layer_normalization",
+    "quantized_group_normalization",
+    "quantized_layer_normalization",
+]
 
 
 def row_squares(values: FloatArray) -> FloatArray:
@@ -41,7 +46,20 @@ def near_means(rows: FloatArray) -> FloatArray:
 def layer_normalization(
     x: FloatArray, weight: FloatArray, bias: FloatArray, epsilon: np.float32, axis: int, uses_mean: bool = True
 ) -> FloatArray:
-    rows = np.moveaxis(x, axis, -1)
+    normalized = normalized_rows(np.moveaxis(x, axis, -1), epsilon, uses_mean)
+    return np.moveaxis(fused_multiply_add(normalized, weight, bias), -1, axis)
+
+
+@np.errstate(all="ignore")
+def group_normalization(x: FloatArray, weight: FloatArray, bias: FloatArray, epsilon: np.float32) -> FloatArray:
+    """Groups along the last axis, of equally many channels each, which are scaled by a product and a sum."""
+    images, groups, _ = x.shape
+    channels = normalized_rows(x, epsilon).reshape(images, groups, weight.size // groups, -1)
+    by_channel = (groups, weight.size // groups, 1)
+    return np.asarray(channels * weight.reshape(by_channel) + bias.reshape(by_channel)).reshape(x.shape)
+
+
+def normalized_rows(rows: FloatArray, epsilon: np.float32, uses_mean: bool = True) -> FloatArray:
     length = np.float32(rows.shape[-1])
     distances = rows - near_means(rows) if uses_mean else rows
     radicands = row_squares(distances) / length + epsilon
@@ -49,8 +67,7 @@ def layer_normalization(
         errors = row_sums(distances) / length
         distances = distances - errors
         radicands = np.maximum(fused_multiply_add(-errors, errors, radicands), epsilon)
-    normalized = distances * (np.float32(1) / np.sqrt(radicands))
-    return np.moveaxis(fused_multiply_add(normalized, weight, bias), -1, axis)
+    return np.asarray(distances * (np.float32(1) / np.sqrt(radicands)))
 
 
 def distributions(rows: NDArray[Any], scale: np.float32, epsilon: np.float32) -> tuple[NDArray[Any], NDArray[Any]]:

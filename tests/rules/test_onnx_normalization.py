@@ -215,6 +215,42 @@ def test_exported_groups_of_a_function_of_codes(random_numbers: np.random.Genera
     assert steps_of(model) == ["MAX_POOLING", "CODE_TABLE", "QUANTIZED_GROUP_NORMALIZATION", "MAX_POOLING"]
 
 
+@pytest.mark.parametrize("shape", [(2, 6, 50), (1, 6, 7, 9), (3, 6, 2, 3, 4)])
+@pytest.mark.parametrize(
+    "form", ["scaled", "product", "sum", "of all", "no axis before", "negative", "sum before", "twice", "columns"]
+)
+def test_exported_groups_of_floats(random_numbers: np.random.Generator, shape: tuple[int, ...], form: str) -> None:
+    """Products and sums that follow are of the channels, with the bits that they have by themselves."""
+    weight, bias = parameters(random_numbers, (6, *(1,) * (len(shape) - 2)))
+    others = {
+        "scaled": [("Mul", weight), ("Add", bias)],
+        "product": [("Mul", weight)],
+        "sum": [("Add", bias)],
+        "of all": [("Mul", weight[0]), ("Add", bias[np.newaxis])],
+        "no axis before": [("Mul", weight[:1]), ("Add", bias)],
+        "negative": [("Mul", -weight), ("Add", bias)],
+        "sum before": [("Add", bias), ("Mul", weight)],
+        "twice": [("Mul", weight), ("Mul", weight)],
+        "columns": [("Mul", np.broadcast_to(weight, (6, *shape[2:])).copy())],
+    }[form]
+    builder = Builder()
+    grouped = builder.node("Reshape", [builder.input("float32", shape), np.int64([0, 3, -1])])
+    normalized = builder.node("InstanceNormalization", [grouped, np.ones(3, np.float32), np.zeros(3, np.float32)])
+    result = builder.node("Reshape", [normalized, np.int64(shape)])
+    whole = result
+    for operator, operand in others:
+        result = builder.node(operator, [result, operand])
+    builder.output(result, "float32")
+    model, feeds = builder.build(), {"x": random_numbers.normal(3, 5, shape).astype(np.float32)}
+    assert_like_onnxruntime(model, feeds)
+    left = {"sum before": 1, "twice": 1, "columns": 1}.get(form, 0)
+    assert steps_of(model) == ["GROUP_NORMALIZATION", *["ELEMENT_WISE_BINARY"] * left]
+    builder.output(whole, "float32")
+    assert steps_of(builder) == ["GROUP_NORMALIZATION", *["ELEMENT_WISE_BINARY"] * len(others)]
+    [together] = dmlcpu.InferenceSession(model).run(None, feeds)
+    np.testing.assert_array_equal(together, dmlcpu.InferenceSession(builder.build()).run(None, feeds)[0])
+
+
 def test_logarithms(random_numbers: np.random.Generator) -> None:
     builder = Builder()
     builder.output(builder.node("Log", [builder.input("float32", (3, 50))]), "float32")

@@ -153,6 +153,7 @@ void normalize_channels(const ChannelNormalization& run) noexcept {
 }  // namespace
 
 constinit const LayerNormalizationKernels avx512_vnni::layer_normalization = {.floats = normalize_floats,
+                                                                              .float_group = normalize_group,
                                                                               .mean = row_mean,
                                                                               .column_means = column_means,
                                                                               .moments = code_moments,

@@ -83,23 +83,23 @@ struct RowDistribution {
 
 // Lanes behind the end hold near_mean, so that they add 0: or NaN, where every element of the row makes NaN too.
 template <bool kUsesMean>
-inline RowDistribution row_distribution(const FloatNormalization& row) noexcept {
-  const float near = kUsesMean ? near_mean(row.input, row.count) : 0.0f, length = static_cast<float>(row.count);
+inline RowDistribution row_distribution(const float* row, std::size_t count, float epsilon) noexcept {
+  const float near = kUsesMean ? near_mean(row, count) : 0.0f, length = static_cast<float>(count);
   Floats sums[kVectors], squares[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) sums[v] = squares[v] = spread(0.0f);
-  for_each_vector(row.count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
-    Floats distance = lanes == kLanes ? load(row.input + i) : load_first(row.input + i, lanes, near);
+  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    Floats distance = lanes == kLanes ? load(row + i) : load_first(row + i, lanes, near);
     if constexpr (kUsesMean) {
       distance = distance - spread(near);
       sums[v] = sums[v] + distance;
     }
     squares[v] = fused(distance, distance, squares[v]);
   });
-  float radicand = folded(squares) / length + row.epsilon, error = 0.0f;
+  float radicand = folded(squares) / length + epsilon, error = 0.0f;
   if constexpr (kUsesMean) {
     error = folded(sums) / length;
     radicand = fused(-error, error, radicand);
-    radicand = row.epsilon > radicand ? row.epsilon : radicand;  // which keeps NaN
+    radicand = epsilon > radicand ? epsilon : radicand;  // which keeps NaN
   }
   return {.near_mean = near, .error = error, .inverse = 1.0f / square_root(radicand)};
 }
@@ -108,7 +108,7 @@ template <bool kUsesMean>
 inline void normalize_row(const FloatNormalization& row) noexcept {
   const float *input = row.input, *weight = row.weight, *bias = row.bias;
   float* output = row.output;
-  const RowDistribution distribution = row_distribution<kUsesMean>(row);
+  const RowDistribution distribution = row_distribution<kUsesMean>(input, row.count, row.epsilon);
   const Floats near_means = spread(distribution.near_mean), errors = spread(distribution.error);
   const Floats inverse = spread(distribution.inverse);
   for_each_vector(row.count, [&](std::size_t i, std::size_t, std::size_t lanes) {
@@ -127,4 +127,22 @@ inline void normalize_row(const FloatNormalization& row) noexcept {
 
 void normalize_floats(const FloatNormalization& row) noexcept {
   row.uses_mean ? normalize_row<true>(row) : normalize_row<false>(row);
+}
+
+void normalize_group(const FloatGroup& group) noexcept {
+  const float* input = group.input;
+  float* output = group.output;
+  const std::size_t count = group.count;
+  const RowDistribution distribution = row_distribution<true>(input, group.channels * count, group.epsilon);
+  const Floats near_means = spread(distribution.near_mean), errors = spread(distribution.error);
+  const Floats inverse = spread(distribution.inverse);
+  for (std::size_t channel = 0; channel < group.channels; ++channel, input += count, output += count) {
+    const Floats weight = spread(group.weight[channel]), bias = spread(group.bias[channel]);
+    for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+      const bool whole = lanes == kLanes;
+      const Floats distance = (whole ? load(input + i) : load_first(input + i, lanes, 0.0f)) - near_means;
+      const Floats result = (distance - errors) * inverse * weight + bias;
+      whole ? store(output + i, result) : store_first(output + i, lanes, result);
+    });
+  }
 }

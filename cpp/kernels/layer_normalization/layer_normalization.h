@@ -1,9 +1,11 @@
 // Layer normalization of one row: of floats (LAYER_NORMALIZATION), or of 8-bit codes (QUANTIZED_LAYER_NORMALIZATION);
-// and of groups of channels of pixels, whose codes are neighbours (QUANTIZED_GROUP_NORMALIZATION).
+// of a group of channels, one behind the other (GROUP_NORMALIZATION); and of groups of channels of pixels, whose codes
+// are neighbours (QUANTIZED_GROUP_NORMALIZATION).
 //
 //   floats   a = t(x[i]) * (1 / n);  d[i] = x[i] - a;  e = s(d[i]) / n;  v = s(d[i] * d[i]) / n + epsilon
 //            w = max(fma(-e, e, v), epsilon), NaN if that is;  r = 1 / sqrt(w)
 //            y[i] = fma((d[i] - e) * r, weight[i], bias[i]);  without a mean a and e are 0
+//   group    of all elements of the channels a, d, e and r;  y[c][i] = (d[c][i] - e) * r * weight[c] + bias[c]
 //   s        terms added to partial sum i % 16 in ascending order of i, from 0, squares by fma; the 16 partial sums
 //            folded in halves: p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, and so on
 //   t        as s, but while 32 terms are left they go to partial sum i % 32; then p[j] + p[j + 16] for j < 16 are the
@@ -23,11 +25,12 @@
 // quantized_group_normalization.cpp say how. Codes and zero points are in the offset domain of add/add.h; rne rounds
 // half to even, sat clamps to the output type and sends NaN to its lowest value.
 //
-// Contract: count >= 1 elements are read and written, as many of weight and bias are read, nothing else; output may be
-// exactly input, and overlaps nothing otherwise; no alignment beyond the element's own. Moments: count <= 2^23. Of
-// pixels, pixel_step codes apart, the channels are read and written and nothing between them. Moments of channels are
-// added to what is there, of at most 2^16 pixels each time, so that from 0 on they stay below 2^32. Of columns, rows
-// are step floats apart, and what is between them is not read.
+// Contract: count >= 1 elements are read and written, of a group those of each channel, as many of weight and bias are
+// read, of a group one for each channel, nothing else; output may be exactly input, and overlaps nothing otherwise; no
+// alignment beyond the element's own. Moments: count <= 2^23. Of pixels, pixel_step codes apart, the channels are read
+// and written and nothing between them. Moments of channels are added to what is there, of at most 2^16 pixels each
+// time, so that from 0 on they stay below 2^32. Of columns, rows are step floats apart, and what is between them is not
+// read.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +46,16 @@ struct FloatNormalization {
   const float* bias;
   float epsilon;
   bool uses_mean;  // else a and e are 0
+};
+
+struct FloatGroup {
+  const float* input;
+  float* output;
+  std::size_t channels;  // at least one
+  std::size_t count;     // of a channel's elements
+  const float* weight;
+  const float* bias;
+  float epsilon;
 };
 
 struct FloatColumns {
@@ -91,6 +104,7 @@ struct ChannelNormalization {
 
 struct LayerNormalizationKernels {
   void (*floats)(const FloatNormalization& row) noexcept;
+  void (*float_group)(const FloatGroup& group) noexcept;
   float (*mean)(const float* row, std::size_t count) noexcept;
   void (*column_means)(const FloatColumns& run) noexcept;
   CodeMoments (*moments)(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept;

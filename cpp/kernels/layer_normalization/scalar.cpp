@@ -56,6 +56,7 @@ void normalize_channels(const ChannelNormalization& run) noexcept {
 }  // namespace
 
 constinit const LayerNormalizationKernels scalar::layer_normalization = {.floats = normalize_floats,
+                                                                         .float_group = normalize_group,
                                                                          .mean = row_mean,
                                                                          .column_means = column_means,
                                                                          .moments = code_moments,

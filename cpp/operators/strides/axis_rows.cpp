@@ -14,7 +14,7 @@ namespace dmlcpu {
 namespace {
 
 StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output,
-                              AxisRows::Results results) {
+                              AxisRows::Results results, const TensorLayout* parameters) {
   const std::size_t axis = index_attribute(desc, "axis", output.rank);
   if (input.rank != output.rank || output.sizes[axis] != (results == AxisRows::Results::one ? 1 : input.sizes[axis])) {
     throw std::invalid_argument(desc.type + ": the sizes of input and output do not fit together");
@@ -30,7 +30,7 @@ StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& inpu
   }
   TensorLayout input_positions = input, output_positions = output;
   input_positions.sizes[axis] = output_positions.sizes[axis] = 1;
-  const std::array<const TensorLayout*, 2> operands = {&output_positions, &input_positions};
+  const std::array<const TensorLayout*, 3> operands = {&output_positions, &input_positions, parameters};
   return StridedRuns(operands);
 }
 
@@ -38,7 +38,15 @@ StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& inpu
 
 AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
                    Results results)
-    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output), results)),
+    : AxisRows(desc, input, output, target, results, nullptr) {}
+
+AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
+                   const TensorLayout& parameters)
+    : AxisRows(desc, input, output, target, Results::each, &parameters) {}
+
+AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
+                   Results results, const TensorLayout* parameters)
+    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output), results, parameters)),
       element_bytes_(element_size(desc.tensor(output).type)),
       pack_(*target.kernels().pack),
       num_threads_(target.num_threads) {
@@ -92,7 +100,7 @@ AxisRows::Block AxisRows::block_of(std::size_t block) const {
   const std::size_t first = block % blocks_of_run_ * rows_of_block_;
   const auto row = static_cast<std::int64_t>(first);
   return {offsets[1] * element_bytes() + row * input_.row_step, offsets[0] * element_bytes() + row * output_.row_step,
-          std::min(rows_of_block_, positions_.length() - first)};
+          offsets[2] + row * positions_.stride(2), std::min(rows_of_block_, positions_.length() - first)};
 }
 
 void AxisRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const {

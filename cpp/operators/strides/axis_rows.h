@@ -4,7 +4,8 @@
 // Where the axis is a run of neighbours in both tensors, kernels read and write it in place. Elsewhere, as with the
 // channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
 // together, so that a cache line serves all of them. Rows of one result each that are neighbours in both tensors need
-// no such copy: they are the columns of a block, whose elements are taken a row of the block at a time.
+// no such copy: they are the columns of a block, whose elements are taken a row of the block at a time. Rows may have
+// parameters, which lie where another tensor has elements for them.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,10 @@ class AxisRows {
   // more memory than there can be.
   AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
            Results results = Results::each);
+  // The same of rows of equal lengths, with a layout of the input's sizes, but of length 1 along the axis, that tells
+  // where each row's parameters are.
+  AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
+           const TensorLayout& parameters);
 
   std::size_t length() const { return length_; }  // of a row
   // Whether rows of one result each are columns; run_columns() is for these, run() for all.
@@ -41,6 +46,14 @@ class AxisRows {
   // input.
   template <class Row>
   void run(const void* input, void* output, const Row& row) const {
+    run_with_parameters(input, output, [&](const void* elements, void* results, std::size_t count, std::int64_t) {
+      row(elements, results, count);
+    });
+  }
+
+  // row(input, output, count, offset), the offset that of the row's parameters in elements.
+  template <class Row>
+  void run_with_parameters(const void* input, void* output, const Row& row) const {
     std::uint8_t* staging = scratch();
     parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
       for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
@@ -50,13 +63,15 @@ class AxisRows {
         if (staged()) {
           std::uint8_t* rows = staging + static_cast<std::size_t>(slot) * staging_size();
           gather_rows(source, at.rows, rows);
-          for (std::size_t i = 0; i < at.rows; ++i) row(rows + i * row_bytes(), rows + i * row_bytes(), length_);
+          for (std::size_t i = 0; i < at.rows; ++i) {
+            row(rows + i * row_bytes(), rows + i * row_bytes(), length_, parameters_of(at, i));
+          }
           scatter_rows(rows, at.rows, target);
           continue;
         }
         for (std::size_t i = 0; i < at.rows; ++i) {
           row(source + static_cast<std::int64_t>(i) * input_.row_step,
-              target + static_cast<std::int64_t>(i) * output_.row_step, length_);
+              target + static_cast<std::int64_t>(i) * output_.row_step, length_, parameters_of(at, i));
         }
       }
     });
@@ -81,9 +96,16 @@ class AxisRows {
   // Neighbouring rows.
   struct Block {
     std::int64_t input_offset, output_offset;  // of the first row, in bytes
+    std::int64_t parameters_offset;            // of its parameters, in elements
     std::size_t rows;
   };
 
+  AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
+           Results results, const TensorLayout* parameters);
+
+  std::int64_t parameters_of(const Block& block, std::size_t row) const {
+    return block.parameters_offset + static_cast<std::int64_t>(row) * positions_.stride(2);
+  }
   std::size_t row_bytes() const { return length_ * element_bytes_; }
   bool staged() const {
     return !are_columns_ && (input_.element_step != element_bytes() || output_.element_step != element_bytes());
@@ -100,7 +122,7 @@ class AxisRows {
   void gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const;
   void scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const;
 
-  StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input
+  StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input, 2 parameters
   std::size_t element_bytes_, length_, output_length_;
   Steps input_, output_;
   bool are_columns_;

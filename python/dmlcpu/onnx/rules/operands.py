@@ -26,6 +26,7 @@ __all__ = [
     "integers",
     "parameters_of",
     "present",
+    "shape_asked_for",
     "written",
 ]
 
@@ -109,6 +110,18 @@ def axis_within(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise NotNative(f"axis {axis} of {rank}")
     return axis % rank
+
+
+def shape_asked_for(node: Node, inputs: Sequence[Value | None]) -> tuple[int, ...]:
+    """Return the shape that a Reshape gives to its input."""
+    value = present(inputs[0])
+    wanted = list(integers(inputs[1], "the shape"))
+    if not node.attributes.get("allowzero", 0):
+        wanted = [value.shape[axis] if length == 0 else length for axis, length in enumerate(wanted)]
+    if wanted.count(-1) == 1:
+        known = math.prod(length for length in wanted if length != -1)
+        wanted[wanted.index(-1)] = math.prod(value.shape) // max(known, 1)
+    return tuple(wanted)
 
 
 def parameters_of(

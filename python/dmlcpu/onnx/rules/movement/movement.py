@@ -13,7 +13,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, written
+from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, shape_asked_for, written
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Tensor, Value, as_value
 
 __all__ = ["RULES"]
@@ -21,14 +21,7 @@ __all__ = ["RULES"]
 
 def reshape(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Reshape."""
-    value = present(inputs[0])
-    wanted = list(integers(inputs[1], "the shape"))
-    if not node.attributes.get("allowzero", 0):
-        wanted = [value.shape[axis] if length == 0 else length for axis, length in enumerate(wanted)]
-    if wanted.count(-1) == 1:
-        known = math.prod(length for length in wanted if length != -1)
-        wanted[wanted.index(-1)] = math.prod(value.shape) // max(known, 1)
-    return [reshaped(lowering, value, wanted)]
+    return [reshaped(lowering, present(inputs[0]), shape_asked_for(node, inputs))]
 
 
 def flatten(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -14,9 +14,8 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import float_bits, on_floats
-from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import computed_floats, constant, present
+from dmlcpu.onnx.rules.element_operators import float_bits
+from dmlcpu.onnx.rules.operands import computed_floats, constant, present, shape_asked_for
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value, constant_by
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normalization"]
@@ -183,27 +182,99 @@ class GroupNormalization(Deferred):
         return image
 
     def floats(self) -> Tensor:
-        """Add the normalization of floats, and a product and a sum if channels differ."""
-        return _normalized_floats(self._lowering, self.x, self.groups, self.epsilon, self.weight, self.bias)
+        """Add the normalization of floats."""
+        value = _float_groups(self._lowering, self.x, self.groups, self.epsilon, self.weight, self.bias)
+        return computed_floats(self._lowering, value)
 
 
-def _normalized_floats(
+class FloatGroups(Deferred):
+    """Floats less the mean of their group, over its deviation, times a weight, plus a bias of the channel.
+
+    Exporters write groups as instances, whose weights and biases, ones and zeros, a product and a sum in another shape
+    follow: these are taken as the channels'.
+
+    Attributes:
+        x: What is normalized: images, groups of neighbouring channels, pixels.
+        groups: How many groups an image has.
+        epsilon: Added to the variance.
+        weight, bias: FLOAT32, one for each channel.
+    """
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        x: Tensor,
+        groups: int,
+        epsilon: np.float32,
+        weight: Array,
+        bias: Array,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        self._lowering, self.x, self.groups, self.epsilon = lowering, x, groups, epsilon
+        self.weight, self.bias, self.shape = weight, bias, shape or x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Quantize the floats."""
+        return self._lowering.quantized_tensor(self.computed(), parameters)
+
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Take another shape, a constant weight of the channels and then a bias, where this one has neither."""
+        if not alone or node.domain or self.bias.any():
+            return None
+        is_plain = bool((self.weight == 1).all())
+        if node.operator == "Reshape" and inputs[0] is self and is_plain:
+            return self._in_shape(shape_asked_for(node, inputs))
+        if node.operator not in ("Mul", "Add") or (node.operator == "Mul" and not is_plain):
+            return None
+        array = self._of_channels(inputs[1] if inputs[0] is self else inputs[0])
+        if array is None:
+            return None
+        return self._with(array, self.bias) if node.operator == "Mul" else self._with(self.weight, array)
+
+    def _in_shape(self, shape: tuple[int, ...]) -> FloatGroups | None:
+        """Return the same of images of as many channels as a shape has, all weights and biases being equal."""
+        if len(shape) < 3 or shape[0] != self.shape[0] or shape[1] % self.groups != 0:
+            return None
+        ones = np.ones(shape[1], np.float32)
+        return self._with(ones, np.zeros_like(ones), shape)
+
+    def _of_channels(self, value: Value | None) -> Array | None:
+        """Return an operand that differs from channel to channel alone, None of any other."""
+        if not isinstance(value, Constant) or value.dtype != np.float32:
+            return None
+        rank = len(self.shape)
+        along = (1,) * (rank - len(value.shape)) + value.shape
+        if len(along) > rank or any(length != 1 for axis, length in enumerate(along) if axis != 1):
+            return None
+        return np.ascontiguousarray(np.broadcast_to(value.array.reshape(-1), self.weight.shape))
+
+    def _with(self, weight: Array, bias: Array, shape: tuple[int, ...] | None = None) -> FloatGroups:
+        return FloatGroups(self._lowering, self.x, self.groups, self.epsilon, weight, bias, shape or self.shape)
+
+    def floats(self) -> Tensor:
+        """Add the normalization."""
+        length = math.prod(self.shape[1:]) // self.groups
+        rows = self._lowering.reshaped(self.x, (self.shape[0], self.groups, length))
+        attributes = {"axis": (2,), "epsilon": (float_bits(self.epsilon),)}
+        operands: list[Operand] = [rows, self.weight, self.bias]
+        result = self._lowering.emit("GROUP_NORMALIZATION", operands, FLOAT32, rows.shape, attributes)
+        return self._lowering.reshaped(result, self.shape)
+
+
+def _float_groups(
     lowering: Lowering, value: Value, groups: int, epsilon: np.float32, weight: Array, bias: Array
-) -> Tensor:
+) -> Value:
+    """Return normalized floats; of channels that are all scaled alike, by other numbers than 1 and 0, as of rows."""
     x = computed_floats(lowering, value)
+    is_plain = bool((weight == 1).all() and (bias == 0).all())
+    if is_plain or (weight != weight[0]).any() or (bias != bias[0]).any():
+        return FloatGroups(lowering, x, groups, epsilon, weight, bias)
     length = math.prod(x.shape[1:]) // groups
     rows = lowering.reshaped(x, (x.shape[0], groups, length))
-    alike = bool((weight == weight[0]).all() and (bias == bias[0]).all())
-    of_rows = (weight[0], bias[0]) if alike else (np.float32(1), np.float32(0))
-    operands: list[Operand] = [rows, *(constant_by(_repeated, number, length) for number in of_rows)]
+    operands: list[Operand] = [rows, *(constant_by(_repeated, each[0], length) for each in (weight, bias))]
     attributes = {"axis": (2,), "epsilon": (float_bits(epsilon),), "use_mean": (1,)}
-    normalized = lowering.emit("LAYER_NORMALIZATION", operands, FLOAT32, rows.shape, attributes)
-    whole = lowering.reshaped(normalized, x.shape)
-    if alike:
-        return whole
-    channel = (-1, *(1,) * (len(x.shape) - 2))
-    scaled = on_floats(lowering, FloatBinary.MULTIPLY, whole, Constant(weight.reshape(channel)))
-    return on_floats(lowering, FloatBinary.ADD, scaled, Constant(bias.reshape(channel)))
+    result = lowering.emit("LAYER_NORMALIZATION", operands, FLOAT32, rows.shape, attributes)
+    return lowering.reshaped(result, x.shape)
 
 
 def _repeated(number: np.float32, length: int) -> Array:
@@ -213,8 +284,6 @@ def _repeated(number: np.float32, length: int) -> Array:
 def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """InstanceNormalization of floats, and GroupNormalization with a weight for each channel."""
     x = present(inputs[0])
-    if isinstance(x, Tensor | Constant):
-        x = computed_floats(lowering, x)
     weight, bias = (constant(value, "a weight or bias") for value in inputs[1:3])
     if len(x.shape) < 3:
         raise NotNative(f"channels of shape {x.shape}")
@@ -229,7 +298,7 @@ def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Valu
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
     if isinstance(x, Table) and x.parameters is not None and math.prod(x.shape[1:]) // groups <= MOST_CODES:
         return [GroupNormalization(lowering, x, groups, epsilon, weight, bias)]
-    return [_normalized_floats(lowering, x, groups, epsilon, weight, bias)]
+    return [_float_groups(lowering, x, groups, epsilon, weight, bias)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
