@@ -195,14 +195,37 @@ def quantized_to_float8(
     return np.clip(rounded, np.float32(-largest), np.float32(largest)) * scale
 
 
+def softplus(x: FloatArray) -> FloatArray:
+    return maximum(x, np.float32(0)) + logarithm(exponential(-np.abs(x)) + np.float32(1))
+
+
+def mish(x: FloatArray) -> FloatArray:
+    power = exponential(minimum(x, np.float32(20)))
+    product = power * (power + np.float32(2))
+    return x * (product / (product + np.float32(2)))
+
+
+def elu(x: FloatArray, alpha: FloatArray, divisor: FloatArray) -> FloatArray:
+    curve = exponential(minimum(x, np.float32(0)) / divisor) - np.float32(1)
+    return maximum(x, np.float32(0)) + curve * alpha
+
+
+def maximum(a: FloatArray, b: FloatArray) -> FloatArray:
+    return np.where((a > b) | np.isnan(a), a, b)
+
+
+def minimum(a: FloatArray, b: FloatArray) -> FloatArray:
+    return np.where((a < b) | np.isnan(a), a, b)
+
+
 # By function number: of (a, b), and of (x, alpha, beta).
 BINARY: tuple[Callable[[FloatArray, FloatArray], FloatArray], ...] = (
     np.add,
     np.subtract,
     np.multiply,
     np.divide,
-    lambda a, b: np.where((a > b) | np.isnan(a), a, b),
-    lambda a, b: np.where((a < b) | np.isnan(a), a, b),
+    maximum,
+    minimum,
 )
 UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = (
     lambda x, alpha, beta: np.where(x < 0, np.float32(0), x),
@@ -229,4 +252,10 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     quantized_to_16_bits,
     lambda x, alpha, beta: quantized_to_float8(x, alpha, 3, -6, 448),
     lambda x, alpha, beta: quantized_to_float8(x, alpha, 2, -14, 57344),
+    lambda x, alpha, beta: np.abs(x),
+    lambda x, alpha, beta: x / (np.abs(x) + np.float32(1)),
+    lambda x, alpha, beta: softplus(x),
+    lambda x, alpha, beta: mish(x),
+    elu,
+    lambda x, alpha, beta: x * clip(x * alpha + beta, np.float32(0), np.float32(1)),
 )

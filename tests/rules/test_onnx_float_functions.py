@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime, steps_of
 
 # The operator, its attributes, and the opset.
 FUNCTIONS: Final = (
@@ -66,6 +66,21 @@ def test_special_numbers(function: Any) -> None:
     [result] = dmlcpu.InferenceSession(model).run(None, {"x": special})
     [expected] = results_of_onnxruntime(model, {"x": special})
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Abs", "HardSwish", "Mish", "Softplus", "Softsign", "Elu", "Celu"])
+def test_one_function_is_one_step(operator: str) -> None:
+    builder = Builder(18)
+    builder.output(builder.node(operator, [builder.input("float32", (3, 50))]), "float32")
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
+def test_distances_to_0_have_no_sign() -> None:
+    builder = Builder()
+    builder.output(builder.node("Abs", [builder.input("float32", (4,))]), "float32")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.float32([0, -0.0, -np.inf, np.nan])})
+    np.testing.assert_array_equal(result, np.float32([0, 0, np.inf, np.nan]))
+    assert not np.signbit(result).any()
 
 
 @pytest.mark.parametrize("slope", [0.25, 1, 0, -0.25, 3])

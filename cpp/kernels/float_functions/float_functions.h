@@ -21,12 +21,18 @@
 //                          x / alpha rounded to FLOAT8E4M3FN or FLOAT8E5M2, half to even, of what is beyond its range
 //                          to the largest finite value, * alpha: what the two nodes make of x by such codes and the
 //                          scale alpha
+//            absolute      x without its sign
+//            softsign      x / (|x| + 1)
+//            softplus      maximum of x and 0, + logarithm(exponential(-|x|) + 1)
+//            mish          x * (n / (n + 2)), n = e * (e + 2), e = exponential(minimum of x and 20)
+//            elu           maximum of x and 0, + (exponential(minimum of x and 0 / beta) - 1) * alpha
+//            hard_swish    x * hard_sigmoid
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
 //            sine, cosine  of lanes/trigonometry.inl.h
 //
-// float32, each operation rounded once, none fused but in those from sigmoid on and in gelu, gated and tanh_gelu.
+// float32, each operation rounded once, none fused but within those from sigmoid on.
 // NaN gives NaN everywhere but in quantized_to_16_bits, where a quotient that is none has the least code. Zeros are
 // equal: of a +0 and a -0, maximum and minimum take b.
 //
@@ -66,9 +72,15 @@ enum class FloatUnary : std::uint8_t {
   cosine,
   quantized_to_16_bits,
   quantized_to_float8_e4m3,
-  quantized_to_float8_e5m2
+  quantized_to_float8_e5m2,
+  absolute,
+  softsign,
+  softplus,
+  mish,
+  elu,
+  hard_swish
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 24;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 30;
 
 struct FloatBinaryRun {
   const float* a;

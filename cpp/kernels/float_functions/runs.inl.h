@@ -126,6 +126,36 @@ struct QuantizedToFloat8 {
 using QuantizedToFloat8E4M3 = QuantizedToFloat8<3, 7, 448>;
 using QuantizedToFloat8E5M2 = QuantizedToFloat8<2, 15, 57344>;
 
+struct Absolute {
+  static Floats of(Floats x, Floats, Floats) noexcept { return magnitude(x); }
+};
+struct Softsign {
+  static Floats of(Floats x, Floats, Floats) noexcept { return x / (magnitude(x) + spread(1.0f)); }
+};
+// log(1 + e^x), by an exponential that is at most 1.
+struct Softplus {
+  static Floats of(Floats x, Floats, Floats) noexcept {
+    return Maximum::of(x, spread(0.0f)) + logarithm(exponential(negated(magnitude(x))) + spread(1.0f));
+  }
+};
+// With e = exp(x) the factor of x, tanh(log(1 + e)), is n / (n + 2): 1 from x = 20 on, where e + 2 is e in float32, and
+// the square of that far from the largest number.
+struct Mish {
+  static Floats of(Floats x, Floats, Floats) noexcept {
+    const Floats power = exponential(Minimum::of(x, spread(20.0f))), n = power * (power + spread(2.0f));
+    return x * (n / (n + spread(2.0f)));
+  }
+};
+struct Elu {
+  static Floats of(Floats x, Floats alpha, Floats beta) noexcept {
+    const Floats curve = exponential(Minimum::of(x, spread(0.0f)) / beta) - spread(1.0f);
+    return Maximum::of(x, spread(0.0f)) + curve * alpha;
+  }
+};
+struct HardSwish {
+  static Floats of(Floats x, Floats alpha, Floats beta) noexcept { return x * HardSigmoid::of(x, alpha, beta); }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -192,4 +222,10 @@ constexpr FloatFunctionKernels kRuns = {.binary = {binary_run<Add>, binary_run<S
                                                   unary_run<Cosine>,
                                                   unary_run<QuantizedTo16Bits>,
                                                   unary_run<QuantizedToFloat8E4M3>,
-                                                  unary_run<QuantizedToFloat8E5M2>}};
+                                                  unary_run<QuantizedToFloat8E5M2>,
+                                                  unary_run<Absolute>,
+                                                  unary_run<Softsign>,
+                                                  unary_run<Softplus>,
+                                                  unary_run<Mish>,
+                                                  unary_run<Elu>,
+                                                  unary_run<HardSwish>}};

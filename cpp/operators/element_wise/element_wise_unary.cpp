@@ -39,6 +39,12 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"quantized to 16 bits", true, true},
     {"quantized to float8 e4m3", true, false},
     {"quantized to float8 e5m2", true, false},
+    {"absolute", false, false},
+    {"softsign", false, false},
+    {"softplus", false, false},
+    {"mish", false, false},
+    {"elu", true, true},
+    {"hard swish", true, true},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

@@ -58,6 +58,12 @@ class FloatUnary(IntEnum):
     QUANTIZED_TO_16_BITS = 21
     QUANTIZED_TO_FLOAT8_E4M3 = 22
     QUANTIZED_TO_FLOAT8_E5M2 = 23
+    ABSOLUTE = 24
+    SOFTSIGN = 25
+    SOFTPLUS = 26
+    MISH = 27
+    ELU = 28
+    HARD_SWISH = 29
 
 
 class Logical(IntEnum):

@@ -206,13 +206,12 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 
 
 def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """HardSwish: of floats their product with a HardSigmoid."""
+    """HardSwish."""
     value = present(inputs[0])
     if isinstance(value, Table):
         return table_only(lowering, node, inputs)
     tensor = computed_floats(lowering, value)
-    gate = on_each_float(lowering, FloatUnary.HARD_SIGMOID, tensor, alpha=1 / 6, beta=0.5)
-    return [on_floats(lowering, FloatBinary.MULTIPLY, tensor, gate)]
+    return [on_each_float(lowering, FloatUnary.HARD_SWISH, tensor, alpha=1 / 6, beta=0.5)]
 
 
 # Functions that no kernel computes of floats, nor any composition of kernels does as exactly as onnxruntime.

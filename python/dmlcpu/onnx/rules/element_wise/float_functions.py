@@ -1,4 +1,4 @@
-"""Functions of one float that no kernel computes by itself, composed of those that kernels do; of codes tables."""
+"""Functions of one float that have operators of other names, or are composed of these; of codes tables."""
 
 from __future__ import annotations
 
@@ -49,61 +49,44 @@ class Floats:
         """Return the smaller one of two."""
         return self._with(FloatBinary.MINIMUM, other)
 
-    def function(self, function: FloatUnary) -> Floats:
-        """Return a function that has a kernel and no parameters."""
-        return Floats(self._lowering, on_each_float(self._lowering, function, self.tensor))
+    def function(self, function: FloatUnary, **parameters: float) -> Floats:
+        """Return a function that has a kernel, with its parameters."""
+        return Floats(self._lowering, on_each_float(self._lowering, function, self.tensor, **parameters))
 
     def absolute(self) -> Floats:
         """Return its distance to 0."""
-        return self.larger(self.function(FloatUnary.NEGATE))
-
-
-def _exponential_below_zero(x: Floats, alpha: float, divisor: float = 1.0) -> Floats:
-    """Return x above 0, and below it ``alpha * (exp(x / divisor) - 1)``."""
-    below = x.smaller(0.0)
-    curve = (below / divisor if divisor != 1 else below).function(FloatUnary.EXPONENTIAL) - 1.0
-    return x.larger(0.0) + (curve * alpha if alpha != 1 else curve)
+        return self.function(FloatUnary.ABSOLUTE)
 
 
 def _elu(x: Floats, node: Node) -> Floats:
-    return _exponential_below_zero(x, node.attributes.get("alpha", 1.0))
+    return x.function(FloatUnary.ELU, alpha=node.attributes.get("alpha", 1.0), beta=1.0)
 
 
 def _celu(x: Floats, node: Node) -> Floats:
     alpha = node.attributes.get("alpha", 1.0)
-    return _exponential_below_zero(x, alpha, alpha)
+    return x.function(FloatUnary.ELU, alpha=alpha, beta=alpha)
 
 
 def _selu(x: Floats, node: Node) -> Floats:
     alpha = float(node.attributes.get("alpha", 1.67326319217681884765625))
     gamma = float(node.attributes.get("gamma", 1.05070102214813232421875))
-    return _exponential_below_zero(x, alpha) * gamma
+    return x.function(FloatUnary.ELU, alpha=alpha, beta=1.0) * gamma
 
 
 def _softplus(x: Floats, node: Node) -> Floats:
-    """log(1 + exp(x)), by an exponential that is at most 1."""
-    exponential = x.absolute().function(FloatUnary.NEGATE).function(FloatUnary.EXPONENTIAL)
-    return x.larger(0.0) + (exponential + 1.0).function(FloatUnary.LOGARITHM)
-
-
-# exp(20) + 2 is exp(20) in FLOAT32, and the square of that far from the largest number.
-_MISH_IS_X: Final = 20.0
+    return x.function(FloatUnary.SOFTPLUS)
 
 
 def _mish(x: Floats, node: Node) -> Floats:
-    """With e = exp(x) and n = e * (e + 2) the factor of x, tanh(log(1 + e)), is n / (n + 2): 1 from 20 on."""
-    exponential = x.smaller(_MISH_IS_X).function(FloatUnary.EXPONENTIAL)
-    n = exponential * (exponential + 2.0)
-    return x * (n / (n + 2.0))
+    return x.function(FloatUnary.MISH)
 
 
 def _softsign(x: Floats, node: Node) -> Floats:
-    return x / (x.absolute() + 1.0)
+    return x.function(FloatUnary.SOFTSIGN)
 
 
 def _swish(x: Floats, node: Node) -> Floats:
-    alpha = node.attributes.get("alpha", 1.0)
-    return x * (x * alpha if alpha != 1 else x).function(FloatUnary.SIGMOID)
+    return x.function(FloatUnary.GATED, alpha=node.attributes.get("alpha", 1.0))
 
 
 def _absolute(x: Floats, node: Node) -> Floats:
