@@ -19,6 +19,21 @@ float number(Check& check) {
   return std::isnan(value) ? std::bit_cast<float>(0x7fc00000 | payload) : value;
 }
 
+// The same sums over their divisors, or over one.
+void check_averages(Check& check, FloatPoolRun run, const std::vector<float>& sums, Edge edge) {
+  for (const bool repeats : {false, true}) {
+    std::vector<float> divisors(repeats ? 1 : run.count), averages(run.count);
+    for (float& value : divisors) value = static_cast<float>(check.below(9));
+    for (std::size_t e = 0; e < run.count; ++e) averages[e] = sums[e] / divisors[repeats ? 0 : e];
+    const GuardedBuffer<float> divisor(divisors, edge), output(run.count, edge);
+    run.output = output.data();
+    run.divisors = divisor.data();
+    run.divisor_repeats = repeats;
+    check.table.float_pool->sums(run);
+    check.equal_but_for_nans(output, averages);
+  }
+}
+
 void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step, std::size_t count, Edge edge) {
   // Windows that begin before the row, or within it, and end within it or behind; rows may overlap.
   const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(shape.pixel * shape.dilation);
@@ -62,6 +77,7 @@ void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step
                             .output = output.data()};
   check.table.float_pool->sums(run);
   check.equal_but_for_nans(output, sums);
+  check_averages(check, run, sums, edge);
   check.table.float_pool->maxima(run);
   check.equal(output, maxima);
   check.table.float_pool->minima(run);

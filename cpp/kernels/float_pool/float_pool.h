@@ -1,6 +1,7 @@
 // Sums, maxima and minima of windows of float32 (FLOAT_POOLING), elements of a row as lanes.
 //
-//   sums      output[e] = ((0 + x(0, 0)) + x(0, 1)) + ... + x(1, 0) + ...
+//   sums      output[e] = ((0 + x(0, 0)) + x(0, 1)) + ... + x(1, 0) + ..., and where there are divisors that sum over
+//             divisors[e], or over the only one
 //   maxima    output[e] = the same of larger, begun at -infinity
 //   minima    the same of smaller, begun at infinity
 //   largest   larger of all elements of one window in their order, begun at -infinity: the first NaN, or of the largest
@@ -12,8 +13,8 @@
 //             larger(a, b) = a where a > b or a is NaN, else b
 //             smaller(a, b) = a where a < b or a is NaN, else b
 //
-// float32, each sum rounded, taps in their order: j runs fastest. What lies beside a row changes no sum, as none is
-// ever a -0, and no maximum or minimum.
+// float32, each sum and quotient rounded, taps in their order: j runs fastest. What lies beside a row changes no sum,
+// as none is ever a -0, and no maximum or minimum.
 //
 //   row i     | c c c | c c c | c c c | ...    of pixels of some channels, or of one: the windows of pixels that follow
 //                 ^ tap_step ^                 one another are one run; tap_step is a multiple of the pixel
@@ -38,6 +39,8 @@ struct FloatPoolRun {
   std::ptrdiff_t step;
   std::size_t count;
   float* output;
+  const float* divisors = nullptr;  // of sums alone: one for each element
+  bool divisor_repeats = false;     // one for all
 };
 
 // Rows of count elements, row_step apart.

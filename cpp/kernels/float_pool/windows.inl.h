@@ -8,9 +8,11 @@
 
 struct Sum {
   static constexpr float kFirst = 0.0f;
+  static constexpr bool kDivides = true;
   static Floats of(Floats a, Floats b) noexcept { return a + b; }
 };
 struct Maximum {
+  static constexpr bool kDivides = false;
   static constexpr float kFirst = -__builtin_inff();
   static Floats of(Floats a, Floats b) noexcept { return select(is_nan(a), a, larger(a, b)); }
   // Where neither is NaN.
@@ -18,6 +20,7 @@ struct Maximum {
   static float of_lanes(Floats x) noexcept { return largest(x); }
 };
 struct Minimum {
+  static constexpr bool kDivides = false;
   static constexpr float kFirst = __builtin_inff();
   static Floats of(Floats a, Floats b) noexcept { return select(is_nan(a), a, smaller(a, b)); }
   static Floats of_numbers(Floats a, Floats b) noexcept { return smaller(a, b); }
@@ -58,7 +61,19 @@ inline void write_inside(const FloatPoolRun& run, std::size_t element) noexcept 
       }
     }
   }
+  if (Function::kDivides && run.divisors != nullptr) {
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const std::size_t place = element + v * kLanes;
+      results[v] = results[v] / (run.divisor_repeats ? spread(*run.divisors) : load(run.divisors + place));
+    }
+  }
   for (std::size_t v = 0; v < vectors; ++v) store(run.output + element + v * kLanes, results[v]);
+}
+
+inline Floats divisors_of_part(const FloatPoolRun& run, std::size_t element, std::ptrdiff_t count) noexcept {
+  if (run.divisor_repeats) return spread(*run.divisors);
+  const float* divisors = run.divisors + element;
+  return count == kWidth ? load(divisors) : load_first(divisors, static_cast<std::size_t>(count), 1.0f);
 }
 
 // The first count lanes of a vector of which some do not exist, or have taps beside their rows.
@@ -76,6 +91,7 @@ inline void write_part(const FloatPoolRun& run, std::size_t element, std::ptrdif
       }
     }
   }
+  if (Function::kDivides && run.divisors != nullptr) result = result / divisors_of_part(run, element, count);
   if (count == kWidth) {
     store(run.output + element, result);
   } else {

@@ -42,8 +42,7 @@ FloatBands::FloatBands(const PoolingGeometry& geometry, FloatPool function, cons
       rows_first_(function != FloatPool::averages && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
                   std::max(geometry.axes[1].window, geometry.axes[2].window) > 2),
       whole_columns_(geometry.axes[2].whole_windows()),
-      pool_(windows_kernel(function, target)),
-      divide_(target.kernels().float_functions->binary[static_cast<std::size_t>(FloatBinary::divide)]) {}
+      pool_(windows_kernel(function, target)) {}
 
 std::int64_t FloatBands::rows() const {
   constexpr std::int64_t kLong = 128, kLongSkipping = 64;  // of longer rows few elements are in vectors of edges
@@ -69,14 +68,21 @@ void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int
                        first >= 0 && first + present <= vertical.input;
   const float* band = is_band ? plane + first * width_ : copy;
   if (!is_band) fill(plane, first, present, copy);
-  rows_first_ ? pool_rows_first(band, rows, results) : pool(band, rows, results);
-  if (function_ == FloatPool::averages) divide(results, y, rows);
+  if (rows_first_) {
+    pool_rows_first(band, rows, results);
+  } else if (function_ == FloatPool::averages) {
+    alignas(64) float divisors[kResults];
+    const bool repeats = fill_divisors(y, rows, divisors);
+    pool(band, rows, {.values = divisors, .repeats = repeats}, results);
+  } else {
+    pool(band, rows, {}, results);
+  }
   for (std::int64_t i = 0; i < rows; ++i) {
     std::copy_n(results + i * width_, horizontal.output, output + (y + i) * vertical.output_step);
   }
 }
 
-void FloatBands::pool(const float* band, std::int64_t rows, float* results) const noexcept {
+void FloatBands::pool(const float* band, std::int64_t rows, const Divisors& divisors, float* results) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   pool_({.input = band,
          .rows = as_size(vertical.window),
@@ -87,7 +93,9 @@ void FloatBands::pool(const float* band, std::int64_t rows, float* results) cons
          .tap_step = horizontal.dilation,
          .step = horizontal.stride,
          .count = as_size((rows - 1) * width_ + horizontal.output),
-         .output = results});
+         .output = results,
+         .divisors = divisors.values,
+         .divisor_repeats = divisors.repeats});
 }
 
 void FloatBands::pool_rows_first(const float* band, std::int64_t rows, float* results) const noexcept {
@@ -132,15 +140,14 @@ void FloatBands::fill(const float* plane, std::int64_t first, std::int64_t rows,
   }
 }
 
-// Sums by the numbers of their taps: rows of windows with equally many rows of taps have the same.
-void FloatBands::divide(float* sums, std::int64_t y, std::int64_t rows) const noexcept {
+// Rows of windows with equally many rows of taps have the same.
+bool FloatBands::fill_divisors(std::int64_t y, std::int64_t rows, float* divisors) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t begin = std::clamp<std::int64_t>(whole_columns_.begin, 0, horizontal.output);
   const std::int64_t end = std::clamp(whole_columns_.end, begin, horizontal.output);
   const auto is_whole = [&](std::int64_t index) { return vertical.taps(index).count() == vertical.window; };
   const bool are_whole = end - begin == horizontal.output && is_whole(y) && is_whole(y + rows - 1);
   const bool repeats = geometry_.include_padding || are_whole;
-  alignas(64) float divisors[kResults];
   if (repeats) *divisors = geometry_.divisor(vertical.window * horizontal.window);
   for (std::int64_t i = 0, before = -1; i < (repeats ? 0 : rows); ++i) {
     const IndexRange taps = vertical.taps(y + i);
@@ -160,12 +167,7 @@ void FloatBands::divide(float* sums, std::int64_t y, std::int64_t rows) const no
     fill_cut(0, begin);
     fill_cut(end, horizontal.output);
   }
-  divide_({.a = sums,
-           .b = divisors,
-           .a_repeats = false,
-           .b_repeats = repeats,
-           .output = sums,
-           .count = as_size((rows - 1) * width_ + horizontal.output)});
+  return repeats;
 }
 
 PoolingGeometry with_joined_planes(const PoolingGeometry& of_planes, FloatPool function,

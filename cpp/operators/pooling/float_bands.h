@@ -36,9 +36,16 @@ class FloatBands {
   static constexpr std::int64_t kElements = 4096, kResults = 2048;
 
   void fill(const float* plane, std::int64_t first, std::int64_t rows, float* band) const noexcept;
-  void pool(const float* band, std::int64_t rows, float* results) const noexcept;
+  // Of averages: one for each result, or one for all.
+  struct Divisors {
+    const float* values = nullptr;
+    bool repeats = false;
+  };
+
+  void pool(const float* band, std::int64_t rows, const Divisors& divisors, float* results) const noexcept;
   void pool_rows_first(const float* band, std::int64_t rows, float* results) const noexcept;
-  void divide(float* sums, std::int64_t y, std::int64_t rows) const noexcept;
+  // The numbers of taps of the windows; whether it is the same of all, and filled once.
+  bool fill_divisors(std::int64_t y, std::int64_t rows, float* divisors) const noexcept;
 
   const PoolingGeometry& geometry_;
   FloatPool function_;
@@ -46,7 +53,6 @@ class FloatBands {
   bool rows_first_;
   IndexRange whole_columns_;
   FloatPoolFunction pool_;
-  FloatBinaryFunction divide_;
 };
 
 // Planes that lie one behind the other, and which no window reaches beyond, as one, if that is pooled in bands: by
