@@ -109,6 +109,73 @@ def planes_apart(sizes: tuple[int, ...], gap: int) -> tuple[int, ...]:
     return (channels * plane, plane, columns, 1)
 
 
+def as_many_as_elements(
+    spatial: tuple[int, int], window: tuple[int, int], start: tuple[int, int], gaps: tuple[int, int]
+) -> tuple[dict[str, tuple[int, ...]], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Attributes of averages, sizes, and the strides of input and output."""
+    attributes: dict[str, tuple[int, ...]] = {
+        **{name: tuple(numbers) for name, numbers in ATTRIBUTES.items()},
+        "strides": (1, 1),
+        "window_size": window,
+        "start_padding": start,
+        "end_padding": tuple(length - 1 - before for length, before in zip(window, start, strict=True)),
+    }
+    sizes = (2, 35, *spatial)
+    return attributes, sizes, planes_apart(sizes, gaps[0]), planes_apart(sizes, gaps[1])
+
+
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("gaps", [(0, 0), (3, 5)], ids=str)
+@pytest.mark.parametrize("spatial", [(1, 1), (7, 7), (8, 8), (17, 17), (35, 36), (3, 61), (61, 3), (128, 64)], ids=str)
+@pytest.mark.parametrize(
+    ("window", "start"),
+    [((3, 3), (1, 1)), ((2, 2), (0, 0)), ((2, 2), (1, 0)), ((3, 5), (2, 3)), ((1, 8), (0, 7)), ((9, 1), (0, 0))],
+)
+def test_as_many_averages_as_elements(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    include_padding: int,
+    gaps: tuple[int, int],
+    spatial: tuple[int, int],
+    window: tuple[int, int],
+    start: tuple[int, int],
+) -> None:
+    """Rows of fewer elements than a vector has, or than a window; several tasks; infinities only where they are."""
+    attributes, sizes, strides, output_strides = as_many_as_elements(spatial, window, start, gaps)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    values[random_numbers.random(len(values)) < 0.01] = np.inf
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", sizes, output_strides),
+    }
+    case = OperatorCase("FLOAT_POOLING", tensors, {**attributes, "include_padding": (include_padding,)})
+    assert_native_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize(
+    ("spatial", "window", "start", "by_planes"),
+    [
+        ((17, 17), (3, 3), (1, 1), True),
+        ((128, 64), (2, 8), (1, 7), True),
+        ((129, 64), (3, 3), (1, 1), False),
+        ((17, 17), (3, 9), (1, 4), False),
+        ((17, 17), (17, 1), (4, 0), False),
+    ],
+)
+def test_tells_of_as_many_averages_as_elements(
+    devices: Devices, spatial: tuple[int, int], window: tuple[int, int], start: tuple[int, int], by_planes: bool
+) -> None:
+    attributes, sizes, strides, _ = as_many_as_elements(spatial, window, start, (0, 0))
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", sizes, strides),
+        "output_tensor": blank_tensor("FLOAT32", sizes, strides),
+    }
+    for device in devices.values():
+        told = bind_native(device, "FLOAT_POOLING", tensors, attributes).describe()
+        assert ("averages of whole planes, one by one" in told) == (by_planes and device.isa != "scalar"), told
+
+
 @pytest.mark.parametrize("function", [0, 1, 2])
 @pytest.mark.parametrize("gaps", [(0, 0), (3, 0), (0, 5)], ids=str)
 @pytest.mark.parametrize("stride", [1, 2, 3])

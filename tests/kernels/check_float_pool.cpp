@@ -112,9 +112,60 @@ void check_extremes(Check& check, std::size_t rows, std::size_t count, Edge edge
   check.equal(output, std::vector<float>{smallest});
 }
 
+// Windows of more rows than the plane has, too, and such as begin beside it; some with no element of it.
+void check_plane(Check& check, std::size_t rows, std::size_t columns, Edge edge) {
+  const std::size_t count = rows * columns, tap_rows = 1 + check.below(5),
+                    taps = 1 + check.below(FloatPlane::kMostTaps);
+  const auto rows_before = static_cast<std::ptrdiff_t>(check.below(tap_rows));
+  const auto columns_before = static_cast<std::ptrdiff_t>(check.below(taps));
+  const bool special = check.one_in(4), repeats = check.one_in(2);
+  std::vector<float> x(count), divisors(repeats ? 1 : count), averages(count, 0.0f);
+  for (float& value : x) value = special ? number(check) : 0.1f * static_cast<float>(check.code()) - 9.0f;
+  for (float& value : divisors) value = static_cast<float>(check.below(9));
+  const std::size_t bytes = FloatPlane::bytes_of_tap(count);
+  std::vector<std::uint8_t> bits(taps * bytes, 0);
+  for (std::size_t e = 0; e < count; ++e) {
+    for (std::size_t i = 0; i < tap_rows; ++i) {
+      for (std::size_t j = 0; j < taps; ++j) {
+        const std::ptrdiff_t y = static_cast<std::ptrdiff_t>(e / columns + i) - rows_before;
+        const std::ptrdiff_t column = static_cast<std::ptrdiff_t>(e % columns + j) - columns_before;
+        if (column < 0 || column >= static_cast<std::ptrdiff_t>(columns)) continue;
+        bits[j * bytes + e / 8] |= static_cast<std::uint8_t>(1U << e % 8);
+        if (y < 0 || y >= static_cast<std::ptrdiff_t>(rows)) continue;
+        averages[e] += x[static_cast<std::size_t>(y) * columns + static_cast<std::size_t>(column)];
+      }
+    }
+    averages[e] /= divisors[repeats ? 0 : e];
+  }
+  const GuardedBuffer<float> input(x, edge), divisor(divisors, edge), output(count, edge);
+  const GuardedBuffer<std::uint8_t> inside(bits, edge);
+  check.table.float_pool->averages_of_plane({.input = input.data(),
+                                             .rows = rows,
+                                             .columns = columns,
+                                             .tap_rows = tap_rows,
+                                             .taps = taps,
+                                             .rows_before = rows_before,
+                                             .columns_before = columns_before,
+                                             .inside = inside.data(),
+                                             .divisors = divisor.data(),
+                                             .divisor_repeats = repeats,
+                                             .output = output.data()});
+  check.equal_but_for_nans(output, averages);
+}
+
 }  // namespace
 
 void check_float_pool(Check& check) {
+  for (const std::size_t columns : run_lengths()) {
+    for (const std::size_t rows : {1U, 2U, 3U, 7U}) {
+      for (const Edge edge : kEdges) {
+        if (columns == 0) continue;
+        describe_case("averages of %zu rows of %zu, edge %d", rows, columns, static_cast<int>(edge));
+        for (int repeat = 0; repeat < 12; ++repeat) check_plane(check, rows, columns, edge);
+      }
+    }
+  }
+
   for (const std::size_t count : run_lengths()) {
     for (const std::size_t rows : {1U, 2U, 5U}) {
       for (const Edge edge : kEdges) {

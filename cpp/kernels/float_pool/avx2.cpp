@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/float_pool/float_pool.h"
 
@@ -25,10 +26,20 @@ inline Floats even_lanes(Floats first, Floats second) noexcept {
   return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs_f64x4, _MM_SHUFFLE(3, 1, 2, 0)));
 }
 
+using Lanes = __m256i;
+inline Lanes lanes_of(unsigned bits) noexcept {
+  const __m256i each_i32x8 = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), each_i32x8), each_i32x8);
+}
+inline Lanes common(Lanes a, Lanes b) noexcept { return _mm256_and_si256(a, b); }
+inline Floats load_of(const float* values, Lanes lanes) noexcept { return _mm256_maskload_ps(values, lanes); }
+
 using Found = Mask;
 inline Found noted(Found found, Mask mask) noexcept { return either(found, mask); }
 
 // after the lanes
+#include "kernels/float_pool/planes.inl.h"
+// after the planes
 #include "kernels/float_pool/windows.inl.h"
 
 }  // namespace

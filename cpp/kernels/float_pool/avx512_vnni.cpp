@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/float_pool/float_pool.h"
 
@@ -25,10 +26,17 @@ inline Floats even_lanes(Floats first, Floats second) noexcept {
   return _mm512_permutex2var_ps(first, even_i32x16, second);
 }
 
+using Lanes = __mmask16;
+inline Lanes lanes_of(unsigned bits) noexcept { return static_cast<Lanes>(bits); }
+inline Lanes common(Lanes a, Lanes b) noexcept { return static_cast<Lanes>(a & b); }
+inline Floats load_of(const float* values, Lanes lanes) noexcept { return _mm512_maskz_loadu_ps(lanes, values); }
+
 using Found = Mask;
 inline Found noted(Found found, Mask mask) noexcept { return either(found, mask); }
 
 // after the lanes
+#include "kernels/float_pool/planes.inl.h"
+// after the planes
 #include "kernels/float_pool/windows.inl.h"
 
 }  // namespace

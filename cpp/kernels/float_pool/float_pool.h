@@ -4,6 +4,8 @@
 //             divisors[e], or over the only one
 //   maxima    output[e] = the same of larger, begun at -infinity
 //   minima    the same of smaller, begun at infinity
+//   averages of a plane
+//             the same sums over their divisors, of the windows of all elements of a plane, a row and a column apart
 //   largest   larger of all elements of one window in their order, begun at -infinity: the first NaN, or of the largest
 //             elements, as zeros that differ in sign are equal, the last
 //   smallest  the same of smaller, begun at infinity
@@ -21,10 +23,12 @@
 //
 // Contract: step is 1 or 2; count elements of output are written, of each row those named are read, and of a step of 2
 // what is between them in [0, length), nothing else; output overlaps no row; no alignment beyond the element's own. Of
-// a single window rows * count elements are read, which do not change meanwhile or are any.
+// a single window rows * count elements are read, which do not change meanwhile or are any. Of a plane all elements are
+// read and all of output written; of inside whole bytes of taps are read.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace dmlcpu {
 
@@ -51,6 +55,27 @@ struct FloatWindow {
   std::size_t count;
 };
 
+// A plane without gaps, the window of whose element (y, x) begins at (y - rows_before, x - columns_before).
+struct FloatPlane {
+  static constexpr std::size_t kMostTaps = 8;  // in a row
+
+  // For each tap of a row a bit for each element, the first one lowest, behind each other from a whole byte on:
+  // whether this tap of the element's window is in one of the plane's columns. 0 behind the last element.
+  static constexpr std::size_t bytes_of_tap(std::size_t elements) { return (elements + 15) / 16 * 2; }
+
+  const float* input;
+  std::size_t rows;
+  std::size_t columns;
+  std::size_t tap_rows;
+  std::size_t taps;
+  std::ptrdiff_t rows_before;
+  std::ptrdiff_t columns_before;
+  const std::uint8_t* inside;
+  const float* divisors;  // one for each element, or one for all
+  bool divisor_repeats;
+  float* output;
+};
+
 using FloatPoolFunction = void (*)(const FloatPoolRun& run) noexcept;
 
 struct FloatPoolKernels {
@@ -58,6 +83,7 @@ struct FloatPoolKernels {
   FloatPoolFunction sums;
   FloatPoolFunction maxima;
   FloatPoolFunction minima;
+  void (*averages_of_plane)(const FloatPlane& plane) noexcept;
   float (*largest)(const FloatWindow& window) noexcept;
   float (*smallest)(const FloatWindow& window) noexcept;
 };

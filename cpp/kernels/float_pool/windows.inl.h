@@ -1,5 +1,5 @@
 // The windows of float_pool.h, in the lanes of an instruction set: in blocks of vectors that stay in registers where
-// all taps are within their rows, one by one elsewhere. Included, after the lanes, inside the unnamed namespace of a
+// all taps are within their rows, one by one elsewhere. Included, after planes.inl.h, inside the unnamed namespace of a
 // kernel file, which defines
 //
 //   load_between(values, begin, end, fill)    lanes [begin, end) of a vector that exists in part, the others filled
@@ -185,5 +185,6 @@ constexpr FloatPoolKernels kWindows = {.lanes = kLanes,
                                        .sums = write_windows<Sum>,
                                        .maxima = write_windows<Maximum>,
                                        .minima = write_windows<Minimum>,
+                                       .averages_of_plane = averages_of_plane,
                                        .largest = extreme_of_window<Maximum>,
                                        .smallest = extreme_of_window<Minimum>};

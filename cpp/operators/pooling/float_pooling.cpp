@@ -10,14 +10,17 @@
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
 // elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h), whole planes each by
-// itself or, if they are small, transposed (plane_windows.h).
+// itself, as averages that are as many as the elements are (plane_averages.h), or, if they are small, transposed
+// (plane_windows.h).
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/float_bands.h"
+#include "operators/pooling/plane_averages.h"
 #include "operators/pooling/plane_windows.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
@@ -46,8 +49,11 @@ class FloatPooling final : public CompiledOperator {
         halves_(averages() && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         folds_(!averages() && are_long_rows(geometry_)),
         transposes_(!folds_ && are_short_planes(geometry_)),
+        plane_averages_(averages() && PlaneAverages::applies(geometry_, target())
+                            ? std::optional(PlaneAverages(geometry_, target()))
+                            : std::nullopt),
         bands_(geometry_, function_, target()),
-        block_(folds_ ? Block{1, 1} : largest_block()),
+        block_(by_planes() ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
         whole_columns_(geometry_.axes[2].whole_windows()),
         band_rows_(pools_bands() ? bands_.rows() : 1) {
@@ -59,7 +65,7 @@ class FloatPooling final : public CompiledOperator {
 
   std::string describe() const override {
     const std::string blocks =
-        folds_        ? "whole planes, one by one"
+        by_planes()   ? "whole planes, one by one"
         : transposes_ ? "whole planes, " + std::to_string(block_.channels) + " at a time, transposed"
                       : "runs of " + counted(block_.columns, "column") + " of " + counted(block_.channels, "channel");
     const bool joins = geometry_.channels == 1 && desc().tensor(kInput).sizes[1] != 1;
@@ -79,27 +85,30 @@ class FloatPooling final : public CompiledOperator {
       const std::int64_t end = std::min(begin + rows_of_task(), row_count());
       for (std::int64_t row = begin, rows = 1; row < end; row += rows) {
         rows = std::min({band_rows_, end - row, geometry_.axes[1].output - row % geometry_.axes[1].output});
-        if (folds_) {
-          fold_plane(input, output, row);
-          continue;
+        if (by_planes()) {
+          rows = geometry_.axes[1].output;
+          pool_plane(input, output, row / rows);
+        } else {
+          band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
         }
-        band_rows_ > 1 ? run_band(input, output, row, rows) : run_row(input, output, row);
       }
     });
   }
 
  private:
   std::int64_t plane_taps() const { return geometry_.axes[1].window * geometry_.axes[2].window; }
+  // Whether planes are pooled one by one.
+  bool by_planes() const { return folds_ || plane_averages_; }
   bool averages() const { return function_ == FloatPool::averages; }
   const char* words() const { return averages() ? "averages" : function_ == FloatPool::maxima ? "maxima" : "minima"; }
   // Planes are pooled one after the other, as few rows of each would leave a level-1 cache until the next ones are
   // read: unless their elements are neighbours in the output, and more than one each.
   std::int64_t planes() const {
-    return folds_ || (block_.channels == 1 && geometry_.output_channel_step != 1) ? geometry_.channels : 1;
+    return by_planes() || (block_.channels == 1 && geometry_.output_channel_step != 1) ? geometry_.channels : 1;
   }
   bool pools_bands() const {
-    return runs_ && !halves_ && block_.channels == 1 && block_.columns == geometry_.axes[2].output &&
-           (planes() > 1 || geometry_.channels == 1);
+    return runs_ && !halves_ && !plane_averages_ && block_.channels == 1 &&
+           block_.columns == geometry_.axes[2].output && (planes() > 1 || geometry_.channels == 1);
   }
   // Of depth there is one, as images have two axes.
   std::int64_t row_count() const { return geometry_.batch * planes() * geometry_.axes[1].output; }
@@ -109,7 +118,8 @@ class FloatPooling final : public CompiledOperator {
     for (const PoolingAxis& axis : geometry_.axes) {
       work = std::min<std::int64_t>(work, kElementsPerTask) * std::min(axis.window, axis.input);
     }
-    return std::max<std::int64_t>(kElementsPerTask / work, 1);
+    const std::int64_t rows = std::max<std::int64_t>(kElementsPerTask / work, 1), whole = geometry_.axes[1].output;
+    return plane_averages_ ? divide_up(rows, whole) * whole : rows;
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
 
@@ -172,22 +182,26 @@ class FloatPooling final : public CompiledOperator {
                output + image * geometry_.output_image_step + channel * geometry_.output_channel_step, y, rows);
   }
 
-  // The extreme of all taps of the only window.
-  void fold_plane(const float* input, float* output, std::int64_t plane) const noexcept {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
+  void pool_plane(const float* input, float* output, std::int64_t plane) const noexcept {
     const std::int64_t image = plane / geometry_.channels, channel = plane % geometry_.channels;
+    input += image * geometry_.input_image_step + channel * geometry_.input_channel_step;
+    output += image * geometry_.output_image_step + channel * geometry_.output_channel_step;
+    plane_averages_ ? plane_averages_->run(input, output) : fold_plane(input, output);
+  }
+
+  // The extreme of all taps of the only window.
+  void fold_plane(const float* input, float* output) const noexcept {
+    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
     const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
     const bool joins = joins_rows(geometry_);
     const std::size_t count = as_size(columns.count());
-    input += image * geometry_.input_image_step + channel * geometry_.input_channel_step;
     const FloatPoolKernels& kernels = *target().kernels().float_pool;
-    output[image * geometry_.output_image_step + channel * geometry_.output_channel_step] =
-        (function_ == FloatPool::maxima ? kernels.largest : kernels.smallest)(
-            {.input =
-                 input + vertical.position(0, rows.begin) * vertical.input_step + horizontal.position(0, columns.begin),
-             .rows = joins ? 1 : as_size(rows.count()),
-             .row_step = vertical.dilation * vertical.input_step,
-             .count = joins ? as_size(rows.count()) * count : count});
+    *output = (function_ == FloatPool::maxima ? kernels.largest : kernels.smallest)(
+        {.input =
+             input + vertical.position(0, rows.begin) * vertical.input_step + horizontal.position(0, columns.begin),
+         .rows = joins ? 1 : as_size(rows.count()),
+         .row_step = vertical.dilation * vertical.input_step,
+         .count = joins ? as_size(rows.count()) * count : count});
   }
 
   void run_row(const float* input, float* output, std::int64_t row) const noexcept {
@@ -369,6 +383,7 @@ class FloatPooling final : public CompiledOperator {
   FloatPool function_;
   PoolingGeometry geometry_;
   bool halves_, folds_, transposes_;
+  std::optional<PlaneAverages> plane_averages_;
   FloatBands bands_;
   Block block_;
   bool runs_;
