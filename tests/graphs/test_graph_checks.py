@@ -1,4 +1,4 @@
-"""What graphs refuse, beyond the mistakes in edges: levels, inputs that no operator would take, names, constants."""
+"""What graphs refuse, beyond the mistakes in edges: levels, inputs that no operator would take, names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ import pytest
 
 import dmlcpu
 from dmlcpu import (
-    ConstantGraphNodeDesc,
     Device,
     ExecutionFlags,
     FeatureLevel,
     GraphBuilder,
-    GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
@@ -99,93 +97,6 @@ def test_names_are_text(name: Any) -> None:
         str(caught.value).encode()
     named = replace(good, nodes=[replace(operator, name="ein Knoten, größer"), constant])
     assert "(ein Knoten, größer)" in device.compile_graph(named).describe()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [np.array([0.5], object), np.array(["0.50"]), np.zeros(4, "V1"), np.ones(1, ">f4"), np.ones(4, bool), bytearray(4)],
-    ids=lambda data: str(getattr(data, "dtype", type(data).__name__)),
-)
-def test_constants_are_numbers_in_native_order_or_bytes(data: Any) -> None:
-    device = Device()
-    with pytest.raises(dmlcpu.InvalidDescError, match=r"graph: nodes\[1\]: got data of ") as caught:
-        device.compile_graph(dequantize_graph(device, data))
-    assert caught.value.field == "nodes[1]"
-
-
-def test_constants_of_any_layout(devices: Devices) -> None:
-    codes, expected = np.uint8([0, 1, 3, 200]), np.float32([0, 0.5, 1.5, 100])
-    for label, device in devices.items():
-        for data in (
-            np.float32([0.5]).tobytes(),
-            np.float32([0.5, 7]),
-            np.float32([[0.5, 9]])[:, :1],
-            np.array(0.5, np.float32),
-            np.frombuffer(np.float32([0.5]).tobytes(), np.uint8),
-        ):
-            graph = device.compile_graph(dequantize_graph(device, data))
-            np.testing.assert_array_equal(graph.dispatch(input_0=codes), expected, label)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (np.float64([0.5]), "got float64, expected float32, or bytes"),
-        (np.float16([0.5, 0.5]), "got float16, expected float32, or bytes"),
-        (np.int8([0] * 4), "got int8, expected float32, or bytes"),
-        (np.float32([[0.5, 9]]), "got shape (1, 2), expected (4,), or elements in one dimension"),
-        (np.uint8([0, 0, 0]), "got 3 bytes of data, expected at least 4"),
-    ],
-)
-def test_constants_of_another_type_or_shape(data: Any, message: str) -> None:
-    device = Device()
-    with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(f"intermediate_edges[0]: {message}")) as caught:
-        device.compile_graph(dequantize_graph(device, data))
-    assert caught.value.field == "intermediate_edges[0]"
-
-
-def product_by_constant(
-    device: Device, a: np.ndarray[Any, Any], b_tensor: TensorDesc, data: np.ndarray[Any, Any] | bytes
-) -> GraphDesc:
-    """A matrix product of an input by a constant of three rows and four columns."""
-    operator = device.create_operator(
-        dmlcpu.MatrixMultiplyIntegerOperatorDesc(
-            a_tensor=TensorDesc.from_array(a),
-            b_tensor=b_tensor,
-            output_tensor=TensorDesc(TensorDataType.INT32, (2, 4)),
-        )
-    )
-    return GraphDesc(
-        input_count=1,
-        output_count=1,
-        nodes=[OperatorGraphNodeDesc(operator), ConstantGraphNodeDesc(data)],
-        input_edges=[InputGraphEdgeDesc(0, 0, 0)],
-        output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
-        intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 2)],
-    )
-
-
-def test_shaped_constants_are_read_by_their_indices(random_numbers: np.random.Generator) -> None:
-    device = Device()
-    a, b = (random_numbers.integers(-128, 128, shape, np.int8) for shape in ((2, 3), (3, 4)))
-    for strides, flat in ((None, b), ((1, 3), b.T), ((5, 1), np.pad(b, ((0, 0), (0, 1))))):
-        b_tensor = TensorDesc(TensorDataType.INT8, b.shape, strides=strides)
-        for data in (b, np.asfortranarray(b), b[:, None], flat.reshape(-1), flat.tobytes(), flat.view(np.uint8)):
-            result = device.compile_graph(product_by_constant(device, a, b_tensor, data)).dispatch(input_0=a)
-            np.testing.assert_array_equal(result, a.astype(np.int32) @ b)
-
-
-def test_constants_of_tensors_that_repeat(random_numbers: np.random.Generator) -> None:
-    """Of their shape, if they repeat as well, or of one row."""
-    device = Device()
-    a, row = (random_numbers.integers(-100, 100, shape, np.int8) for shape in ((2, 3), (1, 4)))
-    whole = np.repeat(row, 3, axis=0)
-    repeated = TensorDesc(TensorDataType.INT8, whole.shape, strides=(0, 1))
-    for data in (whole, row, row[0]):
-        result = device.compile_graph(product_by_constant(device, a, repeated, data)).dispatch(input_0=a)
-        np.testing.assert_array_equal(result, a.astype(np.int32) @ whole)
-    with pytest.raises(dmlcpu.InvalidDescError, match="got other elements where the tensor repeats some"):
-        device.compile_graph(product_by_constant(device, a, repeated, whole + np.int8([[0], [1], [0]])))
 
 
 def test_counts_are_integers_of_any_kind() -> None:

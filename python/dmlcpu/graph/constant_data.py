@@ -28,8 +28,8 @@ _Array = np.ndarray[Any, Any]
 def constant_misfit(data: _Array | bytes, desc: TensorDesc) -> tuple[str, str] | None:
     """Return what data is that a tensor cannot read, and what it should be; None if it can.
 
-    Arrays of bytes are bytes to all types. Others have the tensor's type, and either one axis, whose elements lie in
-    memory as the desc says, or the tensor's shape, in which axes of length 1 and repeated ones may be left out.
+    Arrays of bytes are bytes to all types. Others have the tensor's type, and either the tensor's shape, in which axes
+    of length 1 and repeated ones may be left out, or else one axis, whose elements lie in memory as the desc says.
     """
     if isinstance(data, np.ndarray) and data.dtype != np.uint8 and not has_data_type(data.dtype, desc.data_type):
         is_packed = "packed " if is_four_bits(desc.data_type) else ""
@@ -65,8 +65,14 @@ def constant_elements(data: _Array | bytes, desc: TensorDesc) -> _Array:
 
 
 def _is_shaped(data: _Array | bytes, desc: TensorDesc) -> bool:
-    """Return whether data is an array of a tensor's type whose axes say which element is which."""
-    return isinstance(data, np.ndarray) and data.ndim > 1 and has_data_type(data.dtype, desc.data_type)
+    """Return whether data is an array of a tensor's type whose axes say which element is which.
+
+    One axis of the tensor's shape does: a tensor without repetition or gaps spans as many elements, one with gaps more,
+    and of one that repeats its element others would be dropped unseen.
+    """
+    if not isinstance(data, np.ndarray) or not has_data_type(data.dtype, desc.data_type):
+        return False
+    return data.ndim > 1 or data.shape == tuple(desc.sizes) or _long_axes(data.shape) == _long_axes(_core_sizes(desc))
 
 
 def _repeats(data: _Array, core: tuple[int, ...]) -> bool:

@@ -51,10 +51,10 @@ class ConstantGraphNodeDesc:
 
     Attributes:
         data: An array of the data type of the tensors that it is connected to: of their shape, in which axes that they
-            repeat or that have length 1 may be left out, or of one axis, with their elements as they lie in memory. Or
-            bytes, also as a ``uint8`` array. One axis, and bytes, have at least the size of the tensors. It is copied
-            when the graph is compiled. 4-bit elements come as packed bytes, two in each, or as an array of
-            ``ml_dtypes``' ``int4`` or ``uint4``, which is packed.
+            repeat or that have length 1 may be left out, or else of one axis, with their elements as they lie in
+            memory. Or bytes, also as a ``uint8`` array. One axis of another shape, and bytes, have at least the size of
+            the tensors. It is copied when the graph is compiled. 4-bit elements come as packed bytes, two in each, or
+            as an array of ``ml_dtypes``' ``int4`` or ``uint4``, which is packed.
         name: For messages, descriptions and profiles.
 
     Arrays are equal if their types, shapes and bits are.
