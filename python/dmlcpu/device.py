@@ -206,7 +206,8 @@ class Device:
         """Compile a graph of operators (``IDMLDevice1::CompileGraph``), from feature level 2_1 on.
 
         The graph runs in one native call; its values share memory and lie in it as suits the operators best. The bits
-        are those of the operators run one after the other.
+        are those of the operators run one after the other. Nodes that no output needs are checked and left out; their
+        inputs of the graph are to be bound all the same.
 
         Raises:
             InvalidDescError: A node or an edge breaks a rule of graphs.

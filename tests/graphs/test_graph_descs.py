@@ -91,6 +91,43 @@ def test_edges_may_reinterpret_memory(device: Device, random_numbers: Rng) -> No
 
 
 @pytest.mark.parametrize("owned", [False, True])
+def test_nodes_that_no_output_needs_are_left_out(device: Device, owned: bool) -> None:
+    """They are checked all the same, and what they read is bound."""
+    flags = TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE
+    f32, u8 = TensorDesc(TensorDataType.FLOAT32, (4,)), TensorDesc(TensorDataType.UINT8, (4,))
+    scale = TensorDesc(TensorDataType.FLOAT32, (4,), strides=(0,))
+    needed = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(input_tensor=u8, scale_tensor=scale, output_tensor=f32)
+    quantize = dmlcpu.ElementWiseQuantizeLinearOperatorDesc(input_tensor=f32, scale_tensor=scale, output_tensor=u8)
+    desc = GraphDesc(
+        input_count=3,
+        output_count=1,
+        nodes=[
+            operator_node(device, quantize, "not needed"),
+            operator_node(device, needed, "needed"),
+            operator_node(device, replace(needed, scale_tensor=replace(scale, flags=flags)), "nor this"),
+        ],
+        input_edges=[
+            *(InputGraphEdgeDesc(0, 1, 0), InputGraphEdgeDesc(1, 0, 1), InputGraphEdgeDesc(1, 1, 1)),
+            InputGraphEdgeDesc(2, 2, 1),
+        ],
+        output_edges=[OutputGraphEdgeDesc(1, 0, 0)],
+        intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 0), IntermediateGraphEdgeDesc(0, 0, 2, 0)],
+    )
+    graph = device.compile_graph(desc)
+    assert [step.name for step in graph.steps] == ["needed"]
+    bound: dict[str, Any] = {"input_0": np.uint8([1, 2, 3, 255]), "input_1": np.float32([0.5])}
+    last = {"input_2": np.float32([2])}
+    with pytest.raises(dmlcpu.DmlError, match="initialize" if owned else "input_2: got no binding"):
+        graph.dispatch(**bound)
+    if owned:
+        graph.initialize(**last)
+        last = {}
+    np.testing.assert_array_equal(graph.dispatch(**bound, **last), np.float32([0.5, 1, 1.5, 127.5]))
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"no edge to scale_tensor \(input 1\) of node 2"):
+        device.compile_graph(replace(desc, input_count=2, input_edges=desc.input_edges[:3]))
+
+
+@pytest.mark.parametrize("owned", [False, True])
 def test_memory_that_is_reinterpreted_is_aligned(device: Device, random_numbers: Rng, owned: bool) -> None:
     """An input may be bytes to one operator and wider integers to another, at any address."""
     flags = TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE

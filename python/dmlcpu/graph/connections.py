@@ -34,7 +34,7 @@ _CONSTANT_LEVEL = FeatureLevel.LEVEL_6_2
 
 
 def connect(desc: GraphDesc, device: dmlcpu.Device) -> NativeGraph:
-    """Return the values and nodes of a graph.
+    """Return the values and nodes of a graph, all of which are checked, without nodes that no output needs.
 
     Raises:
         InvalidDescError: A count, a node or an edge is not what the rules of graphs allow; ``field`` names it.
@@ -99,11 +99,14 @@ class _Connector:
             self._add_graph_input(index)
         for index in self._sorted():
             self._add_node(index)
-        for index, edge in sorted(self._output_edges().items()):
-            source = (edge.from_node_index, edge.from_node_output_index)
+        sources = [
+            (edge.from_node_index, edge.from_node_output_index) for _, edge in sorted(self._output_edges().items())
+        ]
+        graph, numbers = self._graph.reaching(self._values[source] for source in sources)
+        for index, source in enumerate(sources):
             tensor = self._tensor("output_edges", self._outputs, *source)
-            self._graph.mark_output(self._values[source], f"output_{index}", replace(tensor, flags=TensorFlags.NONE))
-        return self._graph
+            graph.mark_output(numbers[self._values[source]], f"output_{index}", replace(tensor, flags=TensorFlags.NONE))
+        return graph
 
     def _checked_nodes(self) -> tuple[OperatorGraphNodeDesc | ConstantGraphNodeDesc, ...]:
         check_graph_level(self._device)
