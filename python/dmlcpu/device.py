@@ -96,13 +96,12 @@ class Device:
         num_threads: int | None = None,
         isa: str | None = None,
     ) -> None:
-        try:
-            self._feature_level = FeatureLevel(feature_level)
-        except ValueError:
+        self._feature_level = coerce_member(FeatureLevel, feature_level)
+        if not isinstance(self._feature_level, FeatureLevel):
             known = f"a dmlcpu.FeatureLevel, from {min(FeatureLevel).name} to {max(FeatureLevel).name}"
             example = f"such as dmlcpu.FeatureLevel.{max(FeatureLevel).name}"
-            message = f"feature_level={shown(coerce_integer(feature_level))}; expected {known}, {example}"
-            raise UnsupportedFeatureLevelError(message) from None
+            message = f"feature_level={shown(self._feature_level)}; expected {known}, {example}"
+            raise UnsupportedFeatureLevelError(message)
         self._isa = _choose_isa(isa)
         self._num_threads = _choose_num_threads(num_threads)
         self._key = (self._feature_level, self._num_threads, self._isa)

@@ -53,6 +53,15 @@ def test_unknown_feature_levels(level: Any) -> None:
     assert (raised.value.operator, raised.value.field, raised.value.required_level) == (None, None, None)
 
 
+def test_a_feature_level_without_a_repr() -> None:
+    class Unprintable:
+        def __repr__(self) -> str:
+            raise RuntimeError("no repr")
+
+    with pytest.raises(dmlcpu.UnsupportedFeatureLevelError, match="feature_level=an object of type Unprintable; "):
+        dmlcpu.Device(Unprintable())  # type: ignore[arg-type]
+
+
 def test_properties_are_read_only() -> None:
     device = dmlcpu.Device()
     for name in ("feature_level", "num_threads", "isa"):
