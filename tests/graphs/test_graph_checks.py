@@ -79,6 +79,42 @@ def test_inputs_are_checked_as_those_of_operators(desc: TensorDesc, message: str
     assert input_tensor(builder, 7, TensorDesc(U8, (4,))).desc.sizes == (4,)  # the number is free still
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+@pytest.mark.parametrize(
+    ("index", "shown"),
+    [
+        (1.0, "1.0"),
+        ("0", "'0'"),
+        (None, "None"),
+        (np.float32(2), "an object of type float32"),
+        ([0], "a list of length 1"),
+        (Unprintable(), "an object of type Unprintable"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_indices_of_inputs_are_integers(index: Any, shown: str) -> None:
+    with pytest.raises(TypeError, match=f"^index: got {re.escape(shown)}, expected an integer$"):
+        input_tensor(GraphBuilder(), index, TensorDesc(U8, (4,)))
+
+
+def test_indices_of_inputs_are_those_of_directml() -> None:
+    builder, desc = GraphBuilder(), TensorDesc(U8, (4,))
+    input_tensor(builder, 1, desc)
+    expected = "expected a number from 0 to 2**32 - 1 that no other input of the graph has"
+    for index in (1, True, -1, 2**32, 2**70, 10**5000):
+        shown = int(index) if index < 2**70 else f"an integer of {index.bit_length()} bits"
+        with pytest.raises(ValueError, match=f"^index: got {shown}, {re.escape(expected)}$"):
+            input_tensor(builder, index, desc)
+    outputs = [input_tensor(builder, index, desc) for index in (0, np.uint8(7), 2**32 - 1)]
+    x = np.arange(4, dtype=np.uint8)
+    graph = builder.build(ExecutionFlags.NONE, outputs[2:])
+    np.testing.assert_array_equal(graph.dispatch(input_0=x, input_1=x, input_7=x, input_4294967295=x + 1), x + 1)
+
+
 @pytest.mark.parametrize("name", [5, b"name", "\ud800"])
 def test_names_are_text(name: Any) -> None:
     device = Device()

@@ -34,6 +34,7 @@ __all__ = ["Expression", "GraphBuilder", "expression_of", "input_tensor"]
 
 _Array = np.ndarray[Any, Any]
 _MOST_AXES: Final = 8
+_LARGEST_INDEX: Final = 2**32 - 1  # DirectML's numbers of inputs have 32 bits
 
 
 class GraphBuilder:
@@ -105,8 +106,11 @@ class GraphBuilder:
     def add_input(self, index: int, desc: TensorDesc) -> Expression:
         """See ``input_tensor``."""
         number = coerce_integer(index)
-        if type(number) is not int or number < 0 or number in self._inputs:
-            raise ValueError(f"index: got {index!r}, expected a number that no other input of the graph has")
+        if type(number) is not int:
+            raise TypeError(f"index: got {shown(number)}, expected an integer")
+        if not 0 <= number <= _LARGEST_INDEX or number in self._inputs:
+            expected = "a number from 0 to 2**32 - 1 that no other input of the graph has"
+            raise ValueError(f"index: got {shown(number)}, expected {expected}")
         if not isinstance(desc, TensorDesc):
             raise TypeError(f"desc: got an object of type {type(desc).__name__}, expected a TensorDesc")
         name = f"input_{number}"
@@ -290,7 +294,7 @@ def input_tensor(builder: GraphBuilder, index: int, desc: TensorDesc) -> Express
     """Return an input of a graph, bound as ``input_<index>``; at ``initialize`` if it is flagged OWNED_BY_DML.
 
     Raises:
-        ValueError: The index is negative or taken.
+        ValueError: The index is negative, above 2**32 - 1, or taken.
         InvalidDescError: The desc is none of a tensor.
         TypeError: An argument is of another type.
 
