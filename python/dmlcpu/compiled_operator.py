@@ -55,7 +55,16 @@ class CompiledOperator:
     """
 
     def __init__(self, operator: Operator) -> None:
-        """Plan the operator; use ``Device.compile_operator``."""
+        """Plan the operator; use ``Device.compile_operator``.
+
+        Raises:
+            TypeError: It is no operator.
+        """
+        if not isinstance(operator, Operator):
+            got = f"an object of type {type(operator).__name__}"
+            raise TypeError(
+                f"operator: got {got}, expected an Operator; Device.compile_operator makes a CompiledOperator"
+            )
         self._operator = operator
         tensors = operator_tensors(operator.desc)
         outputs = [tensor.name for tensor in tensors if tensor.output and tensor.desc is not None]

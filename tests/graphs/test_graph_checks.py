@@ -16,6 +16,7 @@ import dmlcpu
 from dmlcpu import (
     Device,
     ExecutionFlags,
+    Expression,
     FeatureLevel,
     GraphBuilder,
     InputGraphEdgeDesc,
@@ -221,6 +222,33 @@ def test_graphs_under_construction_are_not_copied() -> None:
         for copied in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match=f"an? {type(value).__name__} cannot be copied or pickled"):
                 copied(value)  # type: ignore[operator]
+
+
+def test_expressions_are_made_by_their_builder_alone() -> None:
+    builder = GraphBuilder()
+    x = input_tensor(builder, 0, TensorDesc(U8, (6,)))
+    message = "^expressions are made by input_tensor and by functions of expressions, not by their class$"
+    for fields in ((), (builder, 99, x.desc), (None, 0, x.desc)):
+        with pytest.raises(TypeError, match=message):
+            Expression(*fields)
+    for name in ("builder", "value", "desc", "new"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(x, name, 17)
+    assert (x.builder, x.value, x.desc) == (builder, 0, TensorDesc(U8, (6,)))
+    assert x.reshape((2, 3)) != x.reshape((2, 3))
+    assert len({x, x, x.reshape((6,))}) == 1
+
+
+def test_what_is_compiled_is_made_by_a_device() -> None:
+    for arguments in ((Device(), None), (None, None), (Device(), dequantize_graph(Device()))):
+        with pytest.raises(TypeError, match=r"^a CompiledGraph is made by Device.compile_graph and GraphBuilder.build"):
+            dmlcpu.CompiledGraph(*arguments)  # type: ignore[arg-type]
+    for operator in (None, dequantize_desc()):
+        got = f"an object of type {type(operator).__name__}"
+        with pytest.raises(
+            TypeError, match=f"^operator: got {got}, expected an Operator; Device.compile_operator makes"
+        ):
+            dmlcpu.CompiledOperator(operator)  # type: ignore[arg-type]
 
 
 def test_what_is_compiled_does_not_pickle() -> None:

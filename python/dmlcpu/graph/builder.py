@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -118,7 +118,7 @@ class GraphBuilder:
         self._inputs.add(number)
         owned = bool(desc.flags & TensorFlags.OWNED_BY_DML)
         value = self._graph.add_constant(desc, None, name) if owned else self._graph.add_input(name, desc)
-        return Expression(self, value, desc)
+        return _new_expression(self, value, desc)
 
     def add_operator(self, desc: OperatorDesc, arrays: Mapping[str, Any]) -> list[Expression]:
         """Check an operator and add it as a node.
@@ -153,7 +153,7 @@ class GraphBuilder:
         ]
         outputs = [tensor.desc for tensor in tensors if tensor.output and tensor.desc is not None]
         values = self._graph.add_node(name, inputs, outputs, operator_attributes(desc))
-        return [Expression(self, value, output) for value, output in zip(values, outputs, strict=True)]
+        return [_new_expression(self, value, output) for value, output in zip(values, outputs, strict=True)]
 
     def add_reshape(self, expression: Expression, sizes: Sequence[int]) -> Expression:
         """See ``Expression.reshape``.
@@ -174,7 +174,7 @@ class GraphBuilder:
         if lengths == given:
             return expression
         desc = TensorDesc(expression.desc.data_type, lengths)
-        return Expression(self, self._graph.add_view("RESHAPE", [expression.value], lengths), desc)
+        return _new_expression(self, self._graph.add_view("RESHAPE", [expression.value], lengths), desc)
 
     def _check_own(self, argument: str, expression: Expression) -> None:
         if not isinstance(expression, Expression):
@@ -231,6 +231,7 @@ def _error(operator_name: str, field: str, got: str, expected: str) -> BindingEr
     return BindingError(f"{operator_name}: {field}: got {got}, expected {expected}", field)
 
 
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Expression:
     """A tensor that a graph will compute. Made by ``input_tensor`` and by the functions, called on expressions.
 
@@ -247,13 +248,16 @@ class Expression:
     (6,)
     """
 
-    __slots__ = ("builder", "desc", "value")
+    builder: GraphBuilder
+    value: int
+    desc: TensorDesc
 
     # numpy's operators must not take an expression apart.
     __array_ufunc__ = None
 
-    def __init__(self, builder: GraphBuilder, value: int, desc: TensorDesc) -> None:
-        self.builder, self.value, self.desc = builder, value, desc
+    def __new__(cls, *args: object, **kwargs: object) -> Expression:
+        """Raise TypeError: a builder alone knows the numbers of its tensors."""
+        raise TypeError("expressions are made by input_tensor and by functions of expressions, not by their class")
 
     def __repr__(self) -> str:
         """Return the desc behind the word."""
@@ -282,6 +286,13 @@ class Expression:
         expression, would keep the builder with all of its constants forever.
         """
         return new_placeholder(self, self.desc)
+
+
+def _new_expression(builder: GraphBuilder, value: int, desc: TensorDesc) -> Expression:
+    expression = object.__new__(Expression)
+    for field, entry in (("builder", builder), ("value", value), ("desc", desc)):
+        object.__setattr__(expression, field, entry)
+    return expression
 
 
 def expression_of(array: object) -> Expression | None:

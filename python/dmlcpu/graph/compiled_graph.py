@@ -66,7 +66,13 @@ class CompiledGraph(CompiledOperator):
             graph: The graph.
             shared: What it packs of constants, and the memory that it runs in, it may share with other graphs.
             predecessor: One that the same graph became for other lengths; what is the same is taken from there.
+
+        Raises:
+            InvalidDescError: An operator refuses its tensors.
+            TypeError: The graph or the device is none.
         """
+        if not isinstance(device, dmlcpu.Device) or not hasattr(graph, "interface"):
+            raise TypeError("a CompiledGraph is made by Device.compile_graph and GraphBuilder.build, not by its class")
         # Not the base's constructor, which plans an operator: a graph has a compiled operator's methods, each its own.
         self._device = device
         self._interface = interface = graph.interface()
