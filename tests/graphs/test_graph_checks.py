@@ -183,6 +183,11 @@ def test_outputs_are_a_sequence() -> None:
         builder.build(ExecutionFlags.NONE, x)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^outputs: got 5, expected a sequence of expressions$"):
         builder.build(ExecutionFlags.NONE, 5)  # type: ignore[arg-type]
+    for unordered in ({x}, frozenset({x}), {x: 0}, {x: 0}.keys()):
+        with pytest.raises(
+            TypeError, match=r"^outputs: got an object of type \w+, expected a sequence of expressions$"
+        ):
+            builder.build(ExecutionFlags.NONE, unordered)  # type: ignore[arg-type]
     assert repr(builder.build(ExecutionFlags.NONE, [dmlcpu.dequantize_linear(x, 0.5)])).startswith(
         "<CompiledGraph of 1 step isa="
     )

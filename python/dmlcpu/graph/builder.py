@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
@@ -88,7 +88,7 @@ class GraphBuilder:
         check_graph_level(self._device)
         if isinstance(outputs, Expression):
             raise TypeError("outputs: got an expression, expected a sequence of them")
-        if not isinstance(outputs, Iterable):
+        if not isinstance(outputs, Iterable) or isinstance(outputs, Mapping | Set):  # whose order says nothing
             raise TypeError(f"outputs: got {shown(outputs)}, expected a sequence of expressions")
         outputs = tuple(outputs)
         if not outputs:
