@@ -146,6 +146,19 @@ def test_counts_are_integers_of_any_kind() -> None:
             device.compile_graph(dequantize_graph(device, input_count=count))
 
 
+def test_names_do_not_break_the_lines_of_a_description() -> None:
+    device = Device()
+    good = dequantize_graph(device)
+    name = 'größer 7"\\\n\r\t\x01\x85\u2028\u200b'
+    graph = device.compile_graph(replace(good, nodes=[replace(good.nodes[0], name=name), good.nodes[1]]))
+    graph.dispatch(input_0=np.uint8([1, 2, 3, 4]))
+    assert graph.steps[0].name == name
+    lines = graph.describe().splitlines()
+    [step] = [line for line in lines if line.startswith("step 0: ")]
+    assert step is lines[-1]
+    assert r'(größer 7"\\n\r\t\x01\x85\u2028\u200b), ' in step
+
+
 HUGE = 10**5000  # of more digits than Python prints
 HUGE_SHOWN = "an integer of 16610 bits"
 

@@ -172,7 +172,7 @@ class CompiledGraph(CompiledOperator):
         for index, step in enumerate(self.steps):
             plan = "; ".join(step.plan.splitlines())
             took = f", {times[index].duration / 1e3:.1f} us" if times else ""
-            lines.append(f"step {index}: {step.type} ({step.name}), {step.size} bytes{took}; {plan}")
+            lines.append(f"step {index}: {step.type} ({_in_a_line(step.name)}), {step.size} bytes{took}; {plan}")
         return "\n".join(lines)
 
     def initialize(self, /, **owned: Any) -> None:
@@ -231,6 +231,11 @@ class CompiledGraph(CompiledOperator):
 def _wrong_index(error: IndexError) -> BindingError:
     """Return what to raise where an index that was bound, or computed of what was, names nothing; it names the node."""
     return BindingError(str(error))
+
+
+def _in_a_line(name: str) -> str:
+    """Return the name of a node with what ends a line, or has no width, escaped."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in name)
 
 
 def _duration(times: Sequence[StepTime]) -> int:
