@@ -85,7 +85,7 @@ class CompiledOperator:
 
     def __reduce__(self) -> Any:
         """Raise TypeError: what is compiled is of this process alone."""
-        raise TypeError("a CompiledOperator cannot be pickled; pickle its desc, and compile that again")
+        raise TypeError("a CompiledOperator cannot be copied or pickled; pickle its desc, and compile that again")
 
     def __repr__(self) -> str:
         """Return the operator's name and where it runs."""

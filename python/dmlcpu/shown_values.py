@@ -16,6 +16,8 @@ def shown(value: object) -> str:
 
     >>> shown((1, 10**5000)), shown((4,)), shown("avx9"), shown([1]), shown({1})
     ('(1, an integer of 16610 bits)', '(4,)', "'avx9'", 'a list of length 1', 'an object of type set')
+    >>> shown(((6,), 7))
+    '(a tuple of length 1, 7)'
     """
     if issubclass(type(value), IntEnum | IntFlag):  # isinstance asks the object too
         name = value.name  # type: ignore[attr-defined]
@@ -23,7 +25,7 @@ def shown(value: object) -> str:
     if type(value) is int:
         return str(value) if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
     if type(value) is tuple:
-        entries = [shown(entry) if type(entry) is not tuple else "(...)" for entry in value[:9]]
+        entries = [f"a tuple of length {len(e)}" if type(e) is tuple else shown(e) for e in value[:9]]
         end = "," if len(value) == 1 else ", ..." if len(value) > len(entries) else ""
         return f"({', '.join(entries)}{end})"
     if type(value) is list:

@@ -166,21 +166,27 @@ HUGE_SHOWN = "an integer of 16610 bits"
 def test_messages_are_sentences() -> None:
     device = Device()
     for changes, message in (
-        ({"input_edges": [InputGraphEdgeDesc(0, 9, 0)]}, "got node 9, expected the index of an operator node, below 2"),
+        (
+            {"input_edges": [InputGraphEdgeDesc(0, 9, 0)]},
+            "got 9 as node, expected the index of an operator node, below 2",
+        ),
         (
             {"output_edges": [OutputGraphEdgeDesc(1, 0, 0)]},
-            "got node 1, expected the index of a node with outputs, below 2",
+            "got 1 as node, expected the index of a node with outputs, below 2",
         ),
-        ({"input_edges": [InputGraphEdgeDesc(0, HUGE, 0)]}, f"got node {HUGE_SHOWN}, expected the index of"),
-        ({"input_edges": [InputGraphEdgeDesc(0, 0, HUGE)]}, f"got number {HUGE_SHOWN} of the inputs of node 0"),
-        ({"input_edges": [InputGraphEdgeDesc(HUGE, 0, 0)]}, f"got graph input {HUGE_SHOWN}, expected one below 1"),
-        ({"input_edges": [InputGraphEdgeDesc(0, "0", 0)]}, "got node '0', expected the index of an operator node"),  # type: ignore[arg-type]
-        ({"output_edges": [OutputGraphEdgeDesc(0, 0, HUGE)]}, f"got graph output {HUGE_SHOWN}, expected each of"),
+        ({"input_edges": [InputGraphEdgeDesc(0, HUGE, 0)]}, f"got {HUGE_SHOWN} as node, expected the index of"),
+        (
+            {"input_edges": [InputGraphEdgeDesc(0, 0, HUGE)]},
+            f"got {HUGE_SHOWN} among the inputs of node 0, expected one below 3",
+        ),
+        ({"input_edges": [InputGraphEdgeDesc(HUGE, 0, 0)]}, f"got {HUGE_SHOWN} as graph input, expected one below 1"),
+        ({"input_edges": [InputGraphEdgeDesc(0, "0", 0)]}, "got '0' as node, expected the index of an operator node"),  # type: ignore[arg-type]
+        ({"output_edges": [OutputGraphEdgeDesc(0, 0, HUGE)]}, f"got {HUGE_SHOWN} as graph output, expected each of"),
         ({"input_count": -HUGE}, f"got {HUGE_SHOWN}, expected an integer that is not negative"),
         ({"output_count": HUGE}, f"got 1 output, expected {HUGE_SHOWN}"),
         (
             {"intermediate_edges": [IntermediateGraphEdgeDesc(1, HUGE, 0, 1)]},
-            f"got output {HUGE_SHOWN} of a constant, expected 0",
+            f"got {HUGE_SHOWN} as output of a constant, expected 0",
         ),
         ({"input_edges": [7]}, "got an object of type int, expected an InputGraphEdgeDesc"),
         ({"nodes": [OperatorGraphNodeDesc(5)]}, "got an operator of type int, expected an Operator"),  # type: ignore[arg-type]
@@ -230,6 +236,9 @@ def test_sizes_of_reshaped_expressions(sizes: Any) -> None:
     for good in ((2, 3), [np.int64(3), 2], np.array([6, 1]), (1,) * 7 + (6,)):
         assert builder.add_reshape(x, good).desc == x.reshape(good).desc  # type: ignore[arg-type]
         assert x.reshape(good).desc.sizes == tuple(good)  # type: ignore[arg-type]
+    for given, shown in (((), r"\(\)"), ([], r"\(\)"), (((6,),), r"\(a tuple of length 1,\)")):
+        with pytest.raises(ValueError, match=f"^sizes: got {shown}, expected 1 to 8"):
+            x.reshape(given)
     assert builder.add_reshape(x, (6,)) is x
     assert input_tensor(builder, 1, TensorDesc(U8, (1, 1))).reshape(()).desc.sizes == (1,)
 
@@ -269,12 +278,13 @@ def test_what_is_compiled_is_made_by_a_device() -> None:
             dmlcpu.CompiledOperator(operator)  # type: ignore[arg-type]
 
 
-def test_what_is_compiled_does_not_pickle() -> None:
+def test_what_is_compiled_is_not_copied() -> None:
     device = Device()
     graph = dequantize_graph(device)
     for compiled in (device.compile_graph(graph), device.compile_operator(graph.nodes[0].operator)):
-        with pytest.raises(TypeError, match=f"a {type(compiled).__name__} cannot be pickled"):
-            pickle.dumps(compiled)
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"a {type(compiled).__name__} cannot be copied or pickled"):
+                copied(compiled)  # type: ignore[operator]
 
 
 def test_parameters_may_be_expressions(devices: Devices, random_numbers: np.random.Generator) -> None:

@@ -284,7 +284,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another output of a constant": (
         {"intermediate_edges": [IntermediateGraphEdgeDesc(2, 0, 0, 0), IntermediateGraphEdgeDesc(1, 1, 0, 1)]},
-        "output 1 of a constant",
+        "got 1 as output of a constant",
     ),
     "an edge of another type": ({"output_edges": [(0, 0, 0)]}, r"output_edges\[0\]"),
     "a count that is no number": ({"input_count": "2"}, "input_count"),

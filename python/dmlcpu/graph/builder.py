@@ -164,13 +164,12 @@ class GraphBuilder:
             BindingError: It is one of another builder.
         """
         self._check_own("expression", expression)
-        lengths = coerce_sequence(sizes)
-        if lengths == ():
-            lengths = (1,)
+        asked = coerce_sequence(sizes)
+        lengths = (1,) if asked == () else asked
         given = tuple(expression.desc.sizes)
         if not _are_sizes(lengths) or prod(lengths) != prod(given):
             expected = f"1 to {_MOST_AXES} positive integers for {prod(given)} elements"
-            raise ValueError(f"sizes: got {shown(lengths)}, expected {expected}")
+            raise ValueError(f"sizes: got {shown(asked)}, expected {expected}")
         if lengths == given:
             return expression
         desc = TensorDesc(expression.desc.data_type, lengths)

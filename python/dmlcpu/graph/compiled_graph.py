@@ -100,7 +100,7 @@ class CompiledGraph(CompiledOperator):
 
     def __reduce__(self) -> Any:
         """Raise TypeError: what is compiled is of this process alone."""
-        raise TypeError("a CompiledGraph cannot be pickled; build or compile it again where it is to run")
+        raise TypeError("a CompiledGraph cannot be copied or pickled; build or compile it again where it is to run")
 
     def __repr__(self) -> str:
         """Return how many steps it has, and where it runs."""

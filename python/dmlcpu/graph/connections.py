@@ -156,9 +156,9 @@ class _Connector:
         what = "inputs" if tensors is self._inputs else "outputs"
         if type(node) is not int or node not in tensors:
             kind = "an operator node" if tensors is self._inputs else "a node with outputs"
-            raise _error(field, f"node {shown(node)}", f"the index of {kind}, below {len(self._nodes)}")
+            raise _error(field, f"{shown(node)} as node", f"the index of {kind}, below {len(self._nodes)}")
         if type(index) is not int or not 0 <= index < len(tensors[node]):
-            got = f"number {shown(index)} of the {what} of node {node}"
+            got = f"{shown(index)} among the {what} of node {node}"
             raise _error(field, got, f"one below {len(tensors[node])}")
         tensor = tensors[node][index]
         if tensor.desc is None:
@@ -176,7 +176,7 @@ class _Connector:
     def _check_edges(self) -> None:
         for field, edge in self._edges("input_edges", InputGraphEdgeDesc):
             if type(edge.graph_input_index) is not int or not 0 <= edge.graph_input_index < self._desc.input_count:
-                got = f"graph input {shown(edge.graph_input_index)}"
+                got = f"{shown(edge.graph_input_index)} as graph input"
                 raise _error(field, got, f"one below {shown(self._desc.input_count)}")
             self._feed(field, edge)
         for field, edge in self._edges("intermediate_edges", IntermediateGraphEdgeDesc):
@@ -203,7 +203,7 @@ class _Connector:
         node = self._nodes[index] if type(index) is int and 0 <= index < len(self._nodes) else None
         if isinstance(node, ConstantGraphNodeDesc):
             if edge.from_node_output_index != 0:
-                raise _error(field, f"output {shown(edge.from_node_output_index)} of a constant", "0")
+                raise _error(field, f"{shown(edge.from_node_output_index)} as output of a constant", "0")
             if (misfit := constant_misfit(node.data, tensor)) is not None:
                 raise _error(field, *misfit)
             return
@@ -221,7 +221,7 @@ class _Connector:
             index = edge.graph_output_index
             if type(index) is not int or not 0 <= index < self._desc.output_count or index in edges:
                 expected = f"each of those below {shown(self._desc.output_count)} once"
-                raise _error(field, f"graph output {shown(index)}", expected)
+                raise _error(field, f"{shown(index)} as graph output", expected)
             self._tensor(field, self._outputs, edge.from_node_index, edge.from_node_output_index)
             edges[index] = edge
         return edges
