@@ -17,6 +17,7 @@ from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
 from dmlcpu.shown_values import counted
+from dmlcpu.tensor import TensorDesc
 
 __all__ = ["CompiledGraph"]
 
@@ -41,13 +42,15 @@ class Bindable(Protocol):
 class CompiledGraph(CompiledOperator):
     """A graph ready to run. Made by ``Device.compile_graph`` and ``GraphBuilder.build``.
 
-    Its bindings are ``input_0``, ``output_0``, ... by the indices of the graph. Inputs whose tensors are flagged
-    OWNED_BY_DML are bound at ``initialize``.
+    Its bindings are ``input_0``, ``output_0``, ... by the indices of the graph; ``inputs`` and ``outputs`` tell what
+    they are. Inputs whose tensors are flagged OWNED_BY_DML are bound at ``initialize``.
 
     >>> from dmlcpu import ExecutionFlags, GraphBuilder, TensorDataType, TensorDesc, input_tensor, quantize_linear
     >>> builder = GraphBuilder()
     >>> floats = input_tensor(builder, 0, TensorDesc(TensorDataType.FLOAT32, (3,)))
     >>> graph = builder.build(ExecutionFlags.NONE, [quantize_linear(floats, 0.5)])
+    >>> graph.inputs, graph.outputs
+    ({'input_0': TensorDesc(TensorDataType.FLOAT32, (3,))}, {'output_0': TensorDesc(TensorDataType.UINT8, (3,))})
     >>> graph.dispatch(input_0=np.float32([0, 1, 2]))
     array([0, 2, 4], dtype=uint8)
     """
@@ -111,6 +114,16 @@ class CompiledGraph(CompiledOperator):
     def desc(self) -> Any:
         """None: a compiled graph keeps no reference to the operators that it was made of, nor to their arrays."""
         return None
+
+    @property
+    def inputs(self) -> Mapping[str, TensorDesc]:
+        """The desc of each input by the name that it is bound under; one flagged OWNED_BY_DML is for ``initialize``."""
+        return self._interface.descs(output=False)
+
+    @property
+    def outputs(self) -> Mapping[str, TensorDesc]:
+        """The desc of each output by the name that an array for it is bound under; its strides say how it will lie."""
+        return self._interface.descs(output=True)
 
     @property
     def binding_properties(self) -> BindingProperties:

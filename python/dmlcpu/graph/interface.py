@@ -60,6 +60,19 @@ class GraphInterface:
         )
         return BindingResolver("graph", tuple(tensors))
 
+    def descs(self, *, output: bool) -> dict[str, TensorDesc]:
+        """Return the descs of all inputs, or outputs, by name, ``input_2`` before ``input_10``.
+
+        Args:
+            output: Which of them. Their sizes were known when the graph was made.
+        """
+        descs: dict[str, TensorDesc] = {}
+        for value in sorted(self._bound, key=lambda value: (len(value.name), value.name)):
+            if value.output == output:
+                assert isinstance(value.desc, TensorDesc)
+                descs[value.name] = value.desc
+        return descs
+
     def results(self, *outputs: Any) -> Any:
         """Return the named tuple of several outputs, in the order of their indices, of those in the values' order."""
         return self._result_type(*(outputs[place] for place in self.places))
