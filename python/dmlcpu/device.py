@@ -189,7 +189,7 @@ class Device:
         No execution flag changes a result. With ``DMLCPU_VERBOSE=1`` one line on stderr tells what was chosen.
 
         Raises:
-            DmlError: Another device created the operator.
+            DmlError: A device that is not equal to this one created the operator.
             ValueError: A flag is unknown.
         """
         if not isinstance(operator, Operator):
@@ -211,7 +211,7 @@ class Device:
         Raises:
             InvalidDescError: A node or an edge breaks a rule of graphs.
             UnsupportedFeatureLevelError: The device's level has no graphs, or no constant nodes.
-            DmlError: Another device created one of the operators.
+            DmlError: A device that is not equal to this one created one of the operators.
             ValueError: A flag is unknown.
         """
         check_flags(flags)

@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from dmlcpu import Device, ExecutionFlags, GraphBuilder, TensorDataType, TensorDesc, TensorFlags, input_tensor
-from sample_graphs import Rng, codes, quantize_then_dequantize
+from dmlcpu import (
+    Device,
+    ExecutionFlags,
+    GraphBuilder,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    OutputGraphEdgeDesc,
+    TensorDataType,
+    TensorDesc,
+    TensorFlags,
+    input_tensor,
+)
+from sample_graphs import Rng, codes, operator_node, quantize_then_dequantize
 
 U8, F32 = TensorDataType.UINT8, TensorDataType.FLOAT32
 
@@ -54,6 +65,38 @@ def test_inputs_and_outputs_of_a_graph_of_nodes() -> None:
     graph = Device().compile_graph(quantize_then_dequantize(Device()))
     assert graph.inputs == {"input_0": TensorDesc(F32, (2, 3)), "input_1": TensorDesc(F32, (2, 3), strides=(0, 0))}
     assert graph.outputs == {"output_0": TensorDesc(F32, (2, 3))}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_widest_of_the_tensors_that_read_an_input_describes_it(order: tuple[int, int], gaps: bool) -> None:
+    """Else the one of the first edge, whatever the order of the nodes."""
+    device = Device()
+    tensors = [
+        TensorDesc(U8, (4,), strides=(2 if gaps else 1,), total_tensor_size_in_bytes=8),
+        TensorDesc(TensorDataType.INT8, (2, 2), total_tensor_size_in_bytes=8),
+    ]
+    nodes = []
+    for tensor in tensors:
+        repeated = TensorDesc(F32, tensor.sizes, strides=(0,) * len(tensor.sizes))
+        dequantize = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+            input_tensor=tensor, scale_tensor=repeated, output_tensor=TensorDesc(F32, tensor.sizes)
+        )
+        nodes.append(operator_node(device, dequantize))
+    desc = GraphDesc(
+        input_count=2,
+        output_count=2,
+        nodes=nodes,
+        input_edges=[InputGraphEdgeDesc(index, node, index) for index in (0, 1) for node in order],
+        output_edges=[OutputGraphEdgeDesc(node, 0, node) for node in (0, 1)],
+    )
+    graph = device.compile_graph(desc)
+    assert graph.inputs["input_0"] == tensors[0 if gaps else order[0]]
+    x = np.uint8([1, 254, 3, 252, 5, 250, 7, 248])
+    bound = x if graph.inputs["input_0"].data_type == U8 else x.view(np.int8)
+    codes, signed = graph.dispatch(input_0=bound, input_1=np.float32([1]))
+    np.testing.assert_array_equal(codes, [1, 3, 5, 7] if gaps else [1, 254, 3, 252])
+    np.testing.assert_array_equal(signed, [[1, -2], [3, -4]])
 
 
 @pytest.mark.parametrize("name", ["inputs", "outputs"])

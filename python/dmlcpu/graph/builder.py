@@ -76,7 +76,8 @@ class GraphBuilder:
 
         Args:
             flags: None of them changes a result.
-            outputs: Expressions; they become ``output_0``, ``output_1``, ..., laid out as their descs tell.
+            outputs: Expressions, inputs among them if you like; they become ``output_0``, ``output_1``, ..., laid out
+                as their descs tell.
 
         Raises:
             ValueError: There is no output, or a flag is unknown.
@@ -278,11 +279,21 @@ class Expression:
         """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read.
 
         Its views stand for the same elements: transposed, with other sizes, repeated, or some of them from the first
-        one on. A copy stands for nothing and is refused, but for one by ``np.array`` or ``np.ascontiguousarray``, which
-        nothing can tell from other arrays: it is zeros.
+        one on. Functions take them in place of expressions, which is the way to transpose. A copy stands for nothing
+        and is refused, but for what nothing can tell from other arrays: copies by ``np.array`` or
+        ``np.ascontiguousarray``, and what ``np.from_dlpack`` or ``np.asarray`` of a ``memoryview`` make, are zeros.
 
         It is made anew each time: arrays take no part in the search for cycles, so that one kept here, which knows the
         expression, would keep the builder with all of its constants forever.
+
+        >>> from dmlcpu import TensorDataType, dequantize_linear
+        >>> builder = GraphBuilder()
+        >>> codes = input_tensor(builder, 0, TensorDesc(TensorDataType.UINT8, (2, 3)))
+        >>> graph = builder.build(ExecutionFlags.NONE, [dequantize_linear(codes.placeholder().T, 0.5)])
+        >>> graph.dispatch(input_0=np.uint8([[0, 1, 2], [3, 4, 5]]))
+        array([[0. , 1.5],
+               [0.5, 2. ],
+               [1. , 2.5]], dtype=float32)
         """
         return new_placeholder(self, self.desc)
 

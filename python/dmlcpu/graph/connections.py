@@ -39,7 +39,7 @@ def connect(desc: GraphDesc, device: dmlcpu.Device) -> NativeGraph:
     Raises:
         InvalidDescError: A count, a node or an edge is not what the rules of graphs allow; ``field`` names it.
         UnsupportedFeatureLevelError: The device's level has no graphs, or no constant nodes.
-        DmlError: Another device made one of the operators.
+        DmlError: A device that is not equal to this one made one of the operators.
     """
     return _Connector(desc, device).connect()
 
@@ -227,7 +227,7 @@ class _Connector:
         return edges
 
     def _add_graph_input(self, index: int) -> None:
-        """Add an input as the first of its tensors describes it; its buffer is large enough for all."""
+        """Add an input as the widest of its tensors describes it, the first of several; that holds all others."""
         field, name = "input_edges", f"input_{index}"
         uses = [edge for edge in self._desc.input_edges if edge.graph_input_index == index]
         if not uses:

@@ -28,7 +28,7 @@ class OperatorGraphNodeDesc:
     """An operator as a node (``DML_OPERATOR_GRAPH_NODE_DESC``).
 
     Attributes:
-        operator: Made by ``create_operator`` of the device that compiles the graph.
+        operator: Made by ``create_operator`` of the device that compiles the graph, or of an equal one.
         name: For messages, descriptions and profiles.
 
     >>> from dmlcpu import Device, DynamicQuantizeLinearOperatorDesc, TensorDataType, TensorDesc
@@ -115,6 +115,10 @@ class InputGraphEdgeDesc(_Edge):
 
     Node inputs are numbered as in the operator's desc, optional ones and the entries of arrays of tensors included.
 
+    The tensors at the edges of one graph input may differ in data type, sizes and strides; their buffers are equally
+    large, and all or none are flagged OWNED_BY_DML. What is bound is described by the one that spans the most bytes, by
+    that of the first edge among several; the others read the same memory.
+
     >>> InputGraphEdgeDesc(graph_input_index=0, to_node_index=2, to_node_input_index=1)
     InputGraphEdgeDesc(graph_input_index=0, to_node_index=2, to_node_input_index=1, name=None)
     """
@@ -164,7 +168,8 @@ class GraphDesc:
     The constructor takes any sequences, and keeps tuples of them.
 
     Attributes:
-        input_count: How many inputs the graph has; they are bound as ``input_0``, ``input_1``, ...
+        input_count: How many inputs the graph has, each of which some edge uses; they are bound as ``input_0``,
+            ``input_1``, ...
         output_count: How many outputs it has: ``output_0``, ``output_1``, ...
         nodes: Operator and constant nodes, in any order.
         input_edges, output_edges, intermediate_edges: What connects them, without a cycle.
