@@ -122,7 +122,7 @@ void check_plane(Check& check, std::size_t rows, std::size_t columns, Edge edge)
   std::vector<float> x(count), divisors(repeats ? 1 : count), averages(count, 0.0f);
   for (float& value : x) value = special ? number(check) : 0.1f * static_cast<float>(check.code()) - 9.0f;
   for (float& value : divisors) value = static_cast<float>(check.below(9));
-  const std::size_t bytes = FloatPlane::bytes_of_tap(count);
+  const std::size_t bytes = (count + 15) / 16 * 2;
   std::vector<std::uint8_t> bits(taps * bytes, 0);
   for (std::size_t e = 0; e < count; ++e) {
     for (std::size_t i = 0; i < tap_rows; ++i) {
@@ -147,6 +147,7 @@ void check_plane(Check& check, std::size_t rows, std::size_t columns, Edge edge)
                                              .rows_before = rows_before,
                                              .columns_before = columns_before,
                                              .inside = inside.data(),
+                                             .tap_bytes = bytes,
                                              .divisors = divisor.data(),
                                              .divisor_repeats = repeats,
                                              .output = output.data()});

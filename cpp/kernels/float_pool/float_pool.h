@@ -59,10 +59,6 @@ struct FloatWindow {
 struct FloatPlane {
   static constexpr std::size_t kMostTaps = 8;  // in a row
 
-  // For each tap of a row a bit for each element, the first one lowest, behind each other from a whole byte on:
-  // whether this tap of the element's window is in one of the plane's columns. 0 behind the last element.
-  static constexpr std::size_t bytes_of_tap(std::size_t elements) { return (elements + 15) / 16 * 2; }
-
   const float* input;
   std::size_t rows;
   std::size_t columns;
@@ -70,7 +66,10 @@ struct FloatPlane {
   std::size_t taps;
   std::ptrdiff_t rows_before;
   std::ptrdiff_t columns_before;
+  // For each tap of a row a bit for each element, the first one lowest: whether this tap of the element's window is in
+  // one of the plane's columns. 0 behind the last element, up to as many as are a multiple of 16.
   const std::uint8_t* inside;
+  std::size_t tap_bytes;  // from one tap's bits to the next one's
   const float* divisors;  // one for each element, or one for all
   bool divisor_repeats;
   float* output;

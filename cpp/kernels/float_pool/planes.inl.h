@@ -29,11 +29,10 @@ inline void average_plane(const FloatPlane& plane) noexcept {
   const std::size_t taps = fixed_taps == 0 ? plane.taps : fixed_taps;
   const auto columns = static_cast<std::ptrdiff_t>(plane.columns);
   const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(plane.rows) * columns;
-  const std::size_t bytes = FloatPlane::bytes_of_tap(plane.rows * plane.columns);
   for (std::ptrdiff_t element = 0; element < count; element += static_cast<std::ptrdiff_t>(kLanes)) {
     const auto place = static_cast<std::size_t>(element);
     Lanes inside[FloatPlane::kMostTaps];
-    for (std::size_t j = 0; j < taps; ++j) inside[j] = lanes_of(bits_from(plane.inside + j * bytes, place));
+    for (std::size_t j = 0; j < taps; ++j) inside[j] = lanes_of(bits_from(plane.inside + j * plane.tap_bytes, place));
     Floats sum = spread(0.0f);
     for (std::size_t i = 0; i < plane.tap_rows; ++i) {
       const std::ptrdiff_t step = (static_cast<std::ptrdiff_t>(i) - plane.rows_before) * columns;

@@ -1,6 +1,7 @@
 #include "operators/pooling/plane_averages.h"
 
 #include "operators/sizes.h"
+#include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
 namespace {
@@ -25,7 +26,7 @@ PlaneAverages::PlaneAverages(const PoolingGeometry& geometry, const ExecutionTar
     : kernel_(target.kernels().float_pool->averages_of_plane) {
   const PoolingAxis &vertical = geometry.axes[1], &horizontal = geometry.axes[2];
   const std::size_t rows = as_size(vertical.input), columns = as_size(horizontal.input);
-  const std::size_t bytes = FloatPlane::bytes_of_tap(rows * columns);
+  const std::size_t bytes = round_up(rows * columns, 16) / 8;
   inside_.resize(as_size(horizontal.window) * bytes);
   for (std::size_t element = 0; element < rows * columns; ++element) {
     const auto y = static_cast<std::int64_t>(element / columns), x = static_cast<std::int64_t>(element % columns);
@@ -44,6 +45,7 @@ PlaneAverages::PlaneAverages(const PoolingGeometry& geometry, const ExecutionTar
             .rows_before = vertical.padding,
             .columns_before = horizontal.padding,
             .inside = nullptr,
+            .tap_bytes = bytes,
             .divisors = nullptr,
             .divisor_repeats = geometry.include_padding,
             .output = nullptr};
