@@ -22,6 +22,7 @@ from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Sha
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.reference_sessions import Recorder
 from dmlcpu.cli.tables import Column, print_table
+from dmlcpu.cli.told_zero_points import with_zero_points
 from dmlcpu.cli.visible_codes import with_visible_codes
 from dmlcpu.descriptions import Partition
 from dmlcpu.errors import DmlError
@@ -89,7 +90,8 @@ def command(
     with progress_bar() as progress:
         compared = _compared(onnxruntime, spelled_out, groups, recorded, recorder.types, session.device)
         rows = list(progress.track(compared, len(groups), description="operators"))
-    whole = _whole(Comparison(onnxruntime, loaded.proto, feeds), session, feeds, results)
+    reference = with_zero_points(loaded.proto, recorder.types, {**loaded.constants, **feeds})
+    whole = _whole(Comparison(onnxruntime, reference, feeds), session, feeds, results)
     _print(rows, whole)
     if any(row.is_large for row in rows):
         raise typer.Exit(1)
@@ -135,7 +137,8 @@ def _compared(
     for group in groups:
         feeds = {name: recorded[name] for name in group.inputs}
         alone = _model_of(model, group, recorded)
-        comparison = Comparison(onnxruntime, alone, feeds, partial(_numbered, model, group.node, types))
+        reference = with_zero_points(alone, types, {**model.constants, **recorded})
+        comparison = Comparison(onnxruntime, reference, feeds, partial(_numbered, model, group.node, types))
         for output in alone.graph.output:
             output.CopyFrom(_described(output.name, comparison.expected[output.name]))
         ours = dmlcpu.InferenceSession(alone.SerializeToString(), device=device)
