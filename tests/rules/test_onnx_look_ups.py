@@ -93,6 +93,23 @@ def test_many_constant_indices(random_numbers: np.random.Generator, dtype: str) 
     assert steps_of(builder) == ["GATHER"]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("step", ["GATHER", "QUANTIZED_RESAMPLE"])
+def test_rows_behind_indices_of_codes(random_numbers: np.random.Generator, step: str, dtype: str) -> None:
+    """Rows of a few whole bytes are copied, but of what may be an image, whose channels may be neighbours."""
+    cases = {
+        "GATHER": [((2, 3, 40, 16), 2, (30, 2)), ((2, 40, 8), 1, (60,)), ((40, 4), 0, (60,))],
+        "QUANTIZED_RESAMPLE": [((2, 3, 40, 16), 2, (60,)), ((2, 3, 40, 12), 2, (30, 2)), ((2, 40, 3), 1, (60,))],
+    }  # fmt: skip
+    for shape, axis, indices in cases[step]:
+        builder = Builder()
+        x = builder.dequantized(builder.input(dtype, shape), 0.1, np.zeros((), dtype))
+        taken = builder.node("Gather", [x, random_numbers.integers(-40, 40, indices)], axis=axis)
+        builder.output(builder.quantized(taken, 0.1, np.zeros((), dtype)), dtype)
+        assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, dtype, shape)}, equal=True)
+        assert [name for name in steps_of(builder) if name != "COPY"] == [step], shape
+
+
 def grids(form: str) -> Array:
     batch, column = np.arange(3)[:, None, None, None], np.arange(5)
     return {

@@ -43,6 +43,8 @@ __all__ = ["chosen_by", "gathered", "looked_up"]
 _MOST_SLICES: Final = 16
 # Rows of so many codes are copied as they are, others looked up in less time. What is copied may be of any length.
 _LONG_ROW: Final = 128
+# Nor are rows of so many looked up: each is moved at once.
+_UNITS: Final = frozenset({2, 4, 8, 16})
 
 
 def _progressions(places: Array) -> list[tuple[int, int, int]]:
@@ -121,13 +123,33 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
     return lowering.reshaped(taken, shape)
 
 
-def gathered(lowering: Lowering, value: Value, places: Mapping[int, Array | Derived]) -> Value:
+def _is_unit(row: int) -> bool:
+    return row in _UNITS
+
+
+def _is_looked_up(tensor: Tensor, axis: int, is_image: bool) -> bool:
+    """Return whether single elements along an axis are looked up, else rows behind it copied.
+
+    Of images they are, whatever is behind the axis: their channels may be neighbours in memory.
+    """
+    if tensor.dtype not in CODE_TYPES:
+        return False
+    row = math.prod(tensor.shape[axis + 1 :])
+    if not (is_image and len(tensor.shape) == 4) and decided_by(_is_unit, row):
+        return False
+    return axis > 0 or row < _LONG_ROW
+
+
+def gathered(
+    lowering: Lowering, value: Value, places: Mapping[int, Array | Derived], *, is_image: bool = True
+) -> Value:
     """Return a value with other elements along some axes.
 
     Args:
         lowering: Where views and operators are added.
         value: Any.
         places: By axis, the indices within it of the elements of the result, 1-D.
+        is_image: Whether four axes may be those of images.
     """
     shape = list(value.shape)
     for axis, chosen in places.items():
@@ -140,7 +162,7 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Array | Deri
             slices = _slices(chosen)
             if slices is not None:
                 tensor = _joined_slices(lowering, tensor, axis, slices)
-            elif tensor.dtype in CODE_TYPES and (axis > 0 or math.prod(tensor.shape[1:]) < _LONG_ROW):
+            elif _is_looked_up(tensor, axis, is_image):
                 known = chosen.bound if isinstance(chosen, Derived) else chosen
                 tensor = _looked_up(lowering, tensor, axis, known.tolist())
             else:
@@ -219,7 +241,8 @@ def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices:
     view = _view(lowering, value, axis, places, indices.shape)
     if view is not None:
         return view
-    part = gathered(lowering, value, {axis: derived(np.ravel, places)})
+    # Indices of several axes make more axes than images have.
+    part = gathered(lowering, value, {axis: derived(np.ravel, places)}, is_image=len(indices.shape) == 1)
     return reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
 
 
