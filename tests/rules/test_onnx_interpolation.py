@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 
 import dmlcpu
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES
@@ -37,6 +39,30 @@ def test_codes(random_numbers: np.random.Generator, mode: Any, sizes: Any) -> No
     result = builder.node("Resize", [value, "", "", np.int64(sizes)], mode=mode[0], **mode[1])
     builder.output(builder.quantized(result, SCALE, POINTS["int8"]), "int8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)}, 1)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("scales", SCALES[:2], ids=str)  # of others the reference rounds lengths otherwise
+@pytest.mark.parametrize(("mode", "options"), MODES, ids=str)
+def test_codes_themselves(
+    random_numbers: np.random.Generator, mode: str, options: Any, scales: Any, dtype: str
+) -> None:
+    """Sums are rounded and kept within the type, as ONNX's reference does; onnxruntime refuses them, or cuts off."""
+    models = []
+    for of_floats in (False, True):
+        builder = Builder(18)
+        x = builder.input(dtype, SHAPE)
+        x = builder.node("Cast", [x], to=TensorProto.FLOAT) if of_floats else x
+        value = builder.node("Resize", [x, "", np.float32(scales)], mode=mode, **options)
+        builder.output(builder.quantized(value, 1, np.zeros((), dtype)) if of_floats else value, dtype)
+        models.append(builder.build())
+    feeds = {"x": random_numbers.choice([np.iinfo(dtype).min, np.iinfo(dtype).max], SHAPE).astype(dtype)}
+    session = dmlcpu.InferenceSession(models[0])
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+    [result] = session.run(None, feeds)
+    np.testing.assert_array_equal(result, dmlcpu.InferenceSession(models[1]).run(None, feeds)[0])
+    [expected] = ReferenceEvaluator(models[0]).run(None, feeds)
+    np.testing.assert_allclose(result.astype(int), expected.astype(int), rtol=0, atol=1)
 
 
 def test_other_coefficients_and_rows(random_numbers: np.random.Generator) -> None:

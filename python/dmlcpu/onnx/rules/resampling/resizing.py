@@ -242,7 +242,11 @@ def _shape(axes: Sequence[Axis], spatial: Sequence[int]) -> tuple[int, ...]:
 
 
 def _resized_by_weights(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
-    """Return an image resized by weighted sums of as many places as there may be."""
+    """Return an image resized by weighted sums of as many places as there may be; codes are those of the sums."""
+    if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
+        own = Parameters(np.float32(1), 0, value.dtype)
+        sums = _resized_by_weights(lowering, node, Table(value, own), axes)
+        return lowering.quantized_tensor(computed_floats(lowering, sums), own)
     if isinstance(value, FreeArray) or (isinstance(value, Dequantized) and isinstance(value.held, FreeArray)):
         axes = _bound_to(value, axes)
     if len(axes) == 3:
