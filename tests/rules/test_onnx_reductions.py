@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, coded, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime, steps_of
 from template_checks import assert_templates_follow_the_rules
 
 REDUCTIONS: Final = ("ReduceMin", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd")
@@ -158,3 +158,19 @@ def test_sums_of_nothing(operator: str, of_codes: bool, rows: int | str) -> None
     value = coded(builder, x) if of_codes else builder.node("Exp", [x])
     builder.output(builder.node(operator, [value, np.int64([0])]), "float32")
     assert_like_onnxruntime(builder.build(), {"x": np.zeros((0, 3), np.float32)}, native=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 12, 50), [1, 2]), ((2, 12, 50), [0, 2]), ((2, 3, 5, 7), [1])], ids=str
+)
+def test_a_mean_reads_the_floats_that_others_do(
+    random_numbers: np.random.Generator, shape: tuple[int, ...], axes: list[int]
+) -> None:
+    """As the normalization of what a PRelu has made of codes: their table of floats is looked through once."""
+    builder = Builder(17)
+    x = builder.dequantized(builder.input("uint8", shape), 0.1, np.uint8(128))
+    floats = builder.node("PRelu", [x, np.float32(0.25)])
+    mean = builder.node("ReduceMean", [floats], axes=axes)
+    builder.output(builder.node("Sub", [floats, mean]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)})
+    assert steps_of(builder).count("FLOAT_TABLE") == 1

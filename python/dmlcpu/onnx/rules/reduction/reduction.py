@@ -107,6 +107,8 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     axes = mean_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
     of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
+    if isinstance(value, Table) and value.parameters is None and not lowering.uses.is_read_once(node.inputs[0]):
+        inputs = [computed_floats(lowering, value), *inputs[1:]]  # there for others; a table in another shape is not
     if of_codes or _are_too_long(value, axes):
         return _pooled_mean(lowering, node, inputs)
     x = computed_floats(lowering, value)
