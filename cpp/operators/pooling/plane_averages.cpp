@@ -6,6 +6,16 @@
 namespace dmlcpu {
 namespace {
 
+// Whether windows are such that the masks of their taps take less time than a copy of the rows does, whose vectors have
+// none: measured. High windows have a mask for each row of taps.
+bool pays(const PoolingGeometry& geometry, std::size_t lanes) {
+  constexpr std::int64_t kShortRow = 16, kMostColumns = 64;
+  const std::int64_t height = geometry.axes[1].window, width = geometry.axes[2].window;
+  const std::int64_t columns = geometry.axes[2].input;
+  if (lanes > 8 || columns <= kShortRow) return height <= 2 * width;
+  return width == 3 && height <= 3 && !geometry.include_padding && columns <= kMostColumns;
+}
+
 bool keeps_size(const PoolingAxis& axis) { return axis.stride == 1 && axis.dilation == 1 && axis.input == axis.output; }
 
 }  // namespace
@@ -19,7 +29,8 @@ bool PlaneAverages::applies(const PoolingGeometry& geometry, const ExecutionTarg
   return target.kernels().float_pool->lanes > 1 && is_dense && keeps_size(vertical) && keeps_size(horizontal) &&
          horizontal.window <= static_cast<std::int64_t>(FloatPlane::kMostTaps) &&
          vertical.window <= kMostTaps / horizontal.window && vertical.input <= kMostElements / horizontal.input &&
-         geometry.input_channel_step != 1 && geometry.output_channel_step != 1;
+         geometry.input_channel_step != 1 && geometry.output_channel_step != 1 &&
+         pays(geometry, target.kernels().float_pool->lanes);
 }
 
 PlaneAverages::PlaneAverages(const PoolingGeometry& geometry, const ExecutionTarget& target)

@@ -12,7 +12,8 @@ namespace dmlcpu {
 
 class PlaneAverages {
  public:
-  // Whether the windows of a geometry are such: by lanes, of which the scalar kernels have none.
+  // Whether the windows of a geometry are such, and it pays: by lanes, of which the scalar kernels have none. Not of
+  // images of one channel, whose layout is any.
   static bool applies(const PoolingGeometry& geometry, const ExecutionTarget& target);
 
   // Of such a geometry.
