@@ -126,8 +126,10 @@ void RepeatedChannelsConvolution::run(const ConvolutionDispatch& dispatch, std::
   }
 }
 
-// Codes that are copied for an output pixel of a group: with more of them few channels are as fast as products.
-constexpr std::int64_t kMostCopied = 16, kManyChannels = 32;
+// Codes that are copied for an output pixel of a group: with more of them products are as fast, of few channels sooner.
+constexpr std::int64_t kMostCopied = 40, kMostCopiedOfFew = 16, kManyChannels = 32;
+// From so many on the window has to have twice as many taps as are copied of each channel.
+constexpr std::int64_t kManyCopied = 8;
 
 bool has_copies(const ConvolutionGeometry& geometry) {
   return geometry.group_input_channels() == 1 && geometry.groups > 1 && geometry.group_output_channels() > 1 &&
@@ -149,8 +151,10 @@ std::unique_ptr<ConvolutionAlgorithm> make_repeated_planes_convolution(const Con
 
 bool repeated_channels_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   if (!has_copies(geometry)) return false;
-  const std::int64_t copied = geometry.group_output_channels() * geometry.stride_height * geometry.stride_width;
-  if (copied > kMostCopied && geometry.output_channels < kManyChannels) return false;
+  const std::int64_t of_channel = geometry.stride_height * geometry.stride_width;
+  const std::int64_t copied = geometry.group_output_channels() * of_channel;
+  if (copied > (geometry.output_channels < kManyChannels ? kMostCopiedOfFew : kMostCopied)) return false;
+  if (copied >= kManyCopied && 2 * of_channel > geometry.kernel_height * geometry.kernel_width) return false;
   ConvolutionGeometry inner = geometry;
   inner.input.c = 1;
   return depthwise_applies(depthwise_of_copies(inner), target);
