@@ -94,7 +94,9 @@ std::int64_t FloatProduct::terms_from(std::int64_t k) const noexcept {
   // A few columns need no block in a cache: whole rows of a are the longest runs.
   if (blocks_ == BlocksOfB::in_place && geometry().n <= kFewColumns) return geometry().k;
   if (blocks_ != BlocksOfB::packed_once) return TiledFloatProduct::terms_from(k);
-  const std::int64_t terms = kTermsOfTile / std::min(geometry().m, kFloatTileRows);
+  // Two or three rows read a block of b once each, as no tile does: from the level-1 cache.
+  const bool reads_again = geometry().m == 2 || geometry().m == 3;
+  const std::int64_t terms = reads_again ? kFloatBlockTerms : kTermsOfTile / std::min(geometry().m, kFloatTileRows);
   return std::min(std::clamp(terms, kFloatBlockTerms, kMostTerms), geometry().k - k);
 }
 
