@@ -38,6 +38,7 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
                        const std::vector<FreeSize>& free)
     : names_(std::make_shared<std::vector<std::string>>()),
       free_(std::make_shared<const std::vector<FreeSize>>(free)),
+      has_free_size_(std::make_shared<std::vector<bool>>(values.size())),
       arrays_(values.size()),
       lineage_(values.size()) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -58,6 +59,7 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
       }
       graph_.values[value].layout.strides = {};  // numpy's are packed where all lengths are 1
     }
+    (*has_free_size_)[value] = true;
     if (length >= free.size()) throw std::invalid_argument("more lengths than there are free sizes");
     lengths_ = std::max(lengths_, length + 1);
   }
@@ -79,6 +81,7 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
   }
   for (const auto& [number, array] : arrays) {
     if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
+    if ((*has_free_size_)[number]) throw std::invalid_argument("an array of what has a free size");
     other->arrays_[number] = array;
     other->graph_.values[number] = value_of(array);
     other->lineage_.change(number);

@@ -59,7 +59,7 @@ class GivenGraph {
 
   // Values with a free size are packed in the other graph, but for those of one element that is repeated. Throws
   // std::out_of_range for numbers of none, std::invalid_argument for too few lengths, sizes that overflow, and arrays
-  // of what is given by none here.
+  // of what is given by none here, or has a free size.
   std::unique_ptr<GivenGraph> changed(const std::vector<std::int64_t>& lengths,
                                       const std::unordered_map<std::size_t, pybind11::array>& arrays,
                                       std::unordered_map<std::size_t, GraphAttributes> attributes) const;
@@ -74,7 +74,8 @@ class GivenGraph {
   Graph graph_;
   std::shared_ptr<std::vector<std::string>> names_;  // of what is bound, by value
   std::shared_ptr<const std::vector<FreeSize>> free_;
-  std::size_t lengths_ = 0;  // so many are needed
+  std::shared_ptr<std::vector<bool>> has_free_size_;  // by value
+  std::size_t lengths_ = 0;                           // so many are needed
   std::vector<pybind11::object> arrays_;
   Lineage lineage_;
 };

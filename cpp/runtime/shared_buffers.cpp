@@ -40,7 +40,8 @@ std::shared_ptr<const AlignedBuffer> SharedBuffers::shared(AlignedBuffer buffer)
   // All that takes long is done without the lock: comparing, allocating, and freeing what nobody holds any more.
   const std::size_t hash = hash_of(buffer);
   auto own = std::make_shared<const AlignedBuffer>(std::move(buffer));
-  std::list<Entry>& entries = entries_[hash % kLists];
+  // Not by the lower bits: those of a product follow from the factors' lower bits alone.
+  std::list<Entry>& entries = entries_[(hash >> 32) % kLists];
   std::list<Entry> entry, expired;
   entry.push_back({hash, own});
   // Held until the end, so that none of them expires and is taken for another.
