@@ -12,7 +12,7 @@ namespace dmlcpu {
 // What a function of Python's returns. While it runs other threads may have the GIL, and this one ask for it when the
 // interpreter is shutting down (without_gil.h): then it does not return. Throws error_already_set for what it raises.
 inline pybind11::object call_python(const pybind11::object& function, const pybind11::tuple& arguments,
-                                    const pybind11::dict& named_arguments = {}) {
+                                    const pybind11::handle& named_arguments = {}) {
   PyObject* result = nullptr;
   try {
     result = PyObject_Call(function.ptr(), arguments.ptr(), named_arguments.ptr());

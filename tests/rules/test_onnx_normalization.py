@@ -241,14 +241,41 @@ def test_exported_groups_of_floats(random_numbers: np.random.Generator, shape: t
     for operator, operand in others:
         result = builder.node(operator, [result, operand])
     builder.output(result, "float32")
-    model, feeds = builder.build(), {"x": random_numbers.normal(3, 5, shape).astype(np.float32)}
+    model, x = builder.build(), random_numbers.normal(3, 5, shape).astype(np.float32)
+    x[:, :2] = 7  # a group that is its mean: zeros, which have a sign
+    feeds = {"x": x}
     assert_like_onnxruntime(model, feeds)
     left = {"sum before": 1, "twice": 1, "columns": 1}.get(form, 0)
     assert steps_of(model) == ["GROUP_NORMALIZATION", *["ELEMENT_WISE_BINARY"] * left]
     builder.output(whole, "float32")
     assert steps_of(builder) == ["GROUP_NORMALIZATION", *["ELEMENT_WISE_BINARY"] * len(others)]
     [together] = dmlcpu.InferenceSession(model).run(None, feeds)
-    np.testing.assert_array_equal(together, dmlcpu.InferenceSession(builder.build()).run(None, feeds)[0])
+    alone = dmlcpu.InferenceSession(builder.build()).run(None, feeds)[0]
+    np.testing.assert_array_equal(together.view(np.uint32), alone.view(np.uint32))
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Add"])
+def test_one_channel_that_becomes_several(random_numbers: np.random.Generator, operator: str) -> None:
+    """What has a number for each of four channels is no weight of the one that is normalized."""
+    builder = Builder()
+    x = builder.input("float32", (2, 1, 24))
+    normalized = builder.node("InstanceNormalization", [x, np.ones(1, np.float32), np.zeros(1, np.float32)])
+    several = builder.node(operator, [normalized, np.float32([[1], [2], [3], [-4]])])
+    builder.output(several, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(3, 5, (2, 1, 24)).astype(np.float32)}, 1)
+
+
+def test_groups_in_a_shape_that_does_not_fit() -> None:
+    """Found where the model is run, of lengths that are free: the node that asks for it is named."""
+    builder = Builder()
+    x = builder.node("Reshape", [builder.input("float32", (2, 8, "rows", "columns")), np.int64([0, 4, -1])])
+    normalized = builder.node("InstanceNormalization", [x, np.ones(4, np.float32), np.zeros(4, np.float32)])
+    builder.output(builder.node("Reshape", [normalized, np.int64([0, 8, -1, 3])]), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    assert session.run(None, {"x": np.ones((2, 8, 3, 6), np.float32)})[0].shape == (2, 8, 6, 3)
+    for rows in (1, 2):
+        with pytest.raises(dmlcpu.InvalidModelError, match="Reshape"):
+            session.run(None, {"x": np.ones((2, 8, rows, rows), np.float32)})
 
 
 def test_logarithms(random_numbers: np.random.Generator) -> None:

@@ -1,6 +1,9 @@
 // GROUP_NORMALIZATION: tensors input, {images, groups, elements}, weight, bias, output, FLOAT32; attributes axis, which
 // is 2, and epsilon, the bits of a float32. A group's elements are those of equally many channels, one behind the
 // other, of each of which weight and bias have an element, those of the first group first. Of graphs alone.
+#include <stdexcept>
+#include <utility>
+
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"

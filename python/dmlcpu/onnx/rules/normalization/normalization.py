@@ -24,6 +24,9 @@ __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normal
 MOST_CODES: Final = 1 << 23
 """In a row of codes that is normalized."""
 
+# Rows of fewer elements take longer with a weight of their own.
+_SHORT_ROW: Final = 16
+
 
 class LayerNormalization(Deferred):
     """The elements along the last axes less their mean, over their deviation, times a weight, plus a bias.
@@ -229,11 +232,14 @@ class FloatGroups(Deferred):
         array = self._of_channels(inputs[1] if inputs[0] is self else inputs[0])
         if array is None:
             return None
-        return self._with(array, self.bias) if node.operator == "Mul" else self._with(self.weight, array)
+        # Nothing is added as -0, which leaves the sign of a zero.
+        return self._with(array, -np.zeros_like(array)) if node.operator == "Mul" else self._with(self.weight, array)
 
     def _in_shape(self, shape: tuple[int, ...]) -> FloatGroups | None:
         """Return the same of images of as many channels as a shape has, all weights and biases being equal."""
         if len(shape) < 3 or shape[0] != self.shape[0] or shape[1] % self.groups != 0:
+            return None
+        if math.prod(shape) != math.prod(self.shape) or any(length < 1 for length in shape):
             return None
         ones = np.ones(shape[1], np.float32)
         return self._with(ones, np.zeros_like(ones), shape)
@@ -245,6 +251,8 @@ class FloatGroups(Deferred):
         rank = len(self.shape)
         along = (1,) * (rank - len(value.shape)) + value.shape
         if len(along) > rank or any(length != 1 for axis, length in enumerate(along) if axis != 1):
+            return None
+        if along[1] not in (1, self.weight.size):
             return None
         return np.ascontiguousarray(np.broadcast_to(value.array.reshape(-1), self.weight.shape))
 
@@ -266,10 +274,10 @@ def _float_groups(
 ) -> Value:
     """Return normalized floats; of channels that are all scaled alike, by other numbers than 1 and 0, as of rows."""
     x = computed_floats(lowering, value)
-    is_plain = bool((weight == 1).all() and (bias == 0).all())
+    length = math.prod(x.shape[1:]) // groups
+    is_plain = bool((weight == 1).all() and (bias == 0).all()) and length >= _SHORT_ROW
     if is_plain or (weight != weight[0]).any() or (bias != bias[0]).any():
         return FloatGroups(lowering, x, groups, epsilon, weight, bias)
-    length = math.prod(x.shape[1:]) // groups
     rows = lowering.reshaped(x, (x.shape[0], groups, length))
     operands: list[Operand] = [rows, *(constant_by(_repeated, each[0], length) for each in (weight, bias))]
     attributes = {"axis": (2,), "epsilon": (float_bits(epsilon),), "use_mean": (1,)}
