@@ -16,7 +16,7 @@ from laid_out import packed
 from native_operator import run_native
 from operator_case import OperatorCase
 from strategies import indices_into, input_tensors, output_tensors, tensor_sizes
-from strided_tensor import NUMPY_TYPES, blank_tensor
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -137,6 +137,42 @@ def test_slices_apart(
         "output_tensor": blank_tensor("INT32", taken, strides(taken, output_order)),
     }
     assert_native_matches_reference(devices, OperatorCase("GATHER", tensors, {"axis": [0]}))
+
+
+@pytest.mark.parametrize("data_type", ["INT8", "UINT16", "INT32", "INT64"])
+@pytest.mark.parametrize("index_type", ["INT32", "INT64"])
+@pytest.mark.parametrize(
+    ("sizes", "count"), [((5, 64, 2), 3), ((64, 700, 1), 200), ((64, 33, 3), 32), ((64, 33, 3), 31)]
+)
+def test_slices_brought_into_order(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    data_type: str,
+    index_type: str,
+    sizes: tuple[int, int, int],
+    count: int,
+) -> None:
+    """Input whose neighbours are slices: several blocks of them, the last one short; several runs; too few indices."""
+    axis_length, columns, runs = sizes
+    taken = (count, columns, runs)
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, data_type, sizes, (1, axis_length, axis_length * columns)),
+        "indices_tensor": packed(
+            random_numbers.integers(-axis_length, axis_length, count).astype(NUMPY_TYPES[index_type])
+        ),
+        "output_tensor": blank_tensor(data_type, taken, (columns * runs, 1, columns)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("GATHER", tensors, {"axis": [0]}))
+
+
+def test_wrong_indices_of_slices_brought_into_order(device: dmlcpu.Device) -> None:
+    tensors = {
+        "input_tensor": StridedTensor("INT8", (4, 100), (1, 4), np.zeros(400, np.int8)),
+        "indices_tensor": packed(np.array([1, 2, 4, 3])),
+        "output_tensor": blank_tensor("INT8", (4, 100), None),
+    }
+    with pytest.raises(IndexError, match="got index 4"):
+        run_native(device, "GATHER", tensors, {"axis": [0]})
 
 
 WRONG = [

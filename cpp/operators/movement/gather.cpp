@@ -13,12 +13,15 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
+#include "operators/buffer_layout.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/strides/transposed_elements.h"
+#include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -96,14 +99,26 @@ class Gather final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: " + std::to_string(index_count()) + " slices of " + std::to_string(slice_.count()) +
-           " runs of " + std::to_string(slice_.length()) + " elements, " + (in_rows() ? "row by row" : "one by one");
+           " runs of " + std::to_string(slice_.length()) + " elements, " +
+           (in_order()  ? "brought into order in scratch memory"
+            : in_rows() ? "row by row"
+                        : "one by one");
+  }
+
+  std::size_t temporary_size() const override {
+    if (!in_order()) return 0;
+    BufferLayout staging;
+    staging.take(staging_size(), as_size(std::min<std::int64_t>(target().num_threads, blocks())));
+    return staging.size();
   }
 
  protected:
   void run(const TensorPointers& tensors) const override {
     const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices);
     const AxisIndices chosen(tensors[kIndices], indices.type, input.sizes[axis_]);
-    if (!in_rows()) {
+    if (in_order()) {
+      run_in_order(tensors, chosen);
+    } else if (!in_rows()) {
       run_slices(tensors, chosen);
     } else if (indices.type == DataType::int64) {
       run_rows<std::int64_t>(tensors, chosen);
@@ -137,6 +152,57 @@ class Gather final : public CompiledOperator {
     constexpr std::size_t kFewIndices = 16;
     if (units_of_run() == 1) return index_count() > 1;
     return (slice_.stride(0) != 1 || slice_.stride(1) != 1) && index_count() >= std::min(slice_.length(), kFewIndices);
+  }
+
+  // Whether slices are apart in the input, whose elements are neighbours along the axis instead, and most of them are
+  // wanted: then it takes less time to turn it round, a block at a time, and to copy runs.
+  bool in_order() const {
+    const TensorLayout& input = desc().tensor(kInput);
+    return slice_.stride(0) == 1 && slice_.stride(1) != 1 && slice_.length() > 1 && input.strides[axis_] == 1 &&
+           columns_of_block() >= kLeastColumns && index_count() * 2 >= as_size(input.sizes[axis_]);
+  }
+
+  static constexpr std::size_t kBlockBytes = 32768, kLeastColumns = 32;
+  // Of the slices' runs, so that a block with all positions along the axis stays in a level-1 cache.
+  std::size_t columns_of_block() const {
+    const std::size_t of_column =
+        as_size(desc().tensor(kInput).sizes[axis_]) * element_size(desc().tensor(kInput).type);
+    return std::min(kBlockBytes / of_column, slice_.length());
+  }
+  std::size_t blocks_of_run() const { return (slice_.length() + columns_of_block() - 1) / columns_of_block(); }
+  std::int64_t blocks() const { return static_cast<std::int64_t>(slice_.count() * blocks_of_run()); }
+  std::size_t staging_size() const {
+    const TensorLayout& input = desc().tensor(kInput);
+    return columns_of_block() * as_size(input.sizes[axis_]) * element_size(input.type);
+  }
+
+  void run_in_order(const TensorPointers& tensors, const AxisIndices& chosen) const {
+    std::uint8_t* staging = thread_scratch(temporary_size());
+    parallel_for(as_size(blocks()), target().num_threads, [&](std::size_t block, int slot) noexcept {
+      const std::size_t first = block % blocks_of_run() * columns_of_block();
+      const std::size_t columns = std::min(columns_of_block(), slice_.length() - first);
+      copy_block(tensors, chosen, block / blocks_of_run(), first, columns,
+                 staging + static_cast<std::size_t>(slot) * staging_size());
+    });
+  }
+
+  // Some columns of a run of all slices.
+  void copy_block(const TensorPointers& tensors, const AxisIndices& chosen, std::size_t run, std::size_t first,
+                  std::size_t columns, std::uint8_t* staged) const noexcept {
+    const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices),
+                       &output = desc().tensor(kOutput);
+    const std::size_t bytes = element_size(input.type);
+    const StridedRuns::Offsets offsets = slice_.offsets(run);
+    const auto column = static_cast<std::int64_t>(first), count = static_cast<std::int64_t>(columns);
+    transpose_elements(*target().kernels().pack, bytes,
+                       element(tensors[kInput], input.type, offsets[1] + column * slice_.stride(1)), slice_.stride(1),
+                       count, input.sizes[axis_], staged, count);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(index_count()); ++i) {
+      const std::int64_t place = chosen.place(i * indices.strides[0]);
+      if (place < 0) continue;
+      std::memcpy(element(tensors[kOutput], output.type, offsets[0] + column + i * output.strides[axis_]),
+                  staged + as_size(place) * columns * bytes, columns * bytes);
+    }
   }
 
   void run_slices(const TensorPointers& tensors, const AxisIndices& chosen) const {
