@@ -24,6 +24,21 @@ void check_look_up(Check& check, const TableKernels& kernels, const std::vector<
   check.equal(output, expected);
 }
 
+void check_floats(Check& check, const TableKernels& kernels, const std::vector<std::uint8_t>& input, Edge edge) {
+  std::vector<std::uint32_t> table(256), expected(input.size());
+  for (std::uint32_t& bits : table) {
+    for (int i = 0; i < 4; ++i) bits = bits << 8 | check.code();
+  }
+  for (std::size_t i = 0; i < input.size(); ++i) expected[i] = table[input[i]];
+  const GuardedBuffer<std::uint32_t> guarded_table(table, edge), output(input.size(), edge);
+  const GuardedBuffer<std::uint8_t> guarded_input(input, edge);
+  kernels.look_up_floats({.table = reinterpret_cast<const float*>(guarded_table.data()),
+                          .input = guarded_input.data(),
+                          .count = input.size(),
+                          .output = reinterpret_cast<float*>(output.data())});
+  check.equal(output, expected);
+}
+
 // Every code at every place of a vector.
 std::vector<std::uint8_t> every_code() {
   std::vector<std::uint8_t> codes(64 * 257);
@@ -33,6 +48,12 @@ std::vector<std::uint8_t> every_code() {
 
 void check_kernels(Check& check, const TableKernels& kernels, const char* name) {
   for (const Edge edge : kEdges) {
+    for (const std::size_t count : run_lengths()) {
+      describe_case("%s of floats, count %zu, edge %d", name, count, static_cast<int>(edge));
+      check_floats(check, kernels, draw_codes(check, count), edge);
+    }
+    describe_case("%s of floats, every code, edge %d", name, static_cast<int>(edge));
+    check_floats(check, kernels, every_code(), edge);
     for (const bool in_place : {false, true}) {
       for (const std::size_t count : run_lengths()) {
         describe_case("%s, count %zu, edge %d, in place %d", name, count, static_cast<int>(edge), int{in_place});

@@ -8,7 +8,11 @@
 //
 // Bound by 16 shuffles, 16 exclusive ors and 14 subtractions for 32 codes. Picking one of 16 shuffles by blends, bit by
 // bit, is slower: a blend by a vector is two or three instructions inside.
+//
+// Floats are loaded one by one, for 8 codes in one register: a gather of 8 takes half as long again.
 #include <immintrin.h>
+
+#include <cstring>
 
 #include "kernels/table/table.h"
 
@@ -58,8 +62,30 @@ void look_up(const TableRun& run) noexcept {
   for (; i < run.count; ++i) output[i] = table[input[i]];
 }
 
+// The floats of four codes, from the byte of number first on.
+inline __m128 four_floats(const float* table, std::uint64_t codes, int first) noexcept {
+  const auto value = [&](int place) { return _mm_load_ss(table + (codes >> (8 * (first + place)) & 0xff)); };
+  return _mm_movelh_ps(_mm_unpacklo_ps(value(0), value(1)), _mm_unpacklo_ps(value(2), value(3)));
+}
+
+void look_up_floats(const FloatTableRun& run) noexcept {
+  // Copies: stores of vectors could change what the reference refers to.
+  const float* table = run.table;
+  const std::uint8_t* input = run.input;
+  float* output = run.output;
+  const std::size_t count = run.count;
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    std::uint64_t codes;
+    std::memcpy(&codes, input + i, sizeof(codes));
+    _mm_storeu_ps(output + i, four_floats(table, codes, 0));
+    _mm_storeu_ps(output + i + 4, four_floats(table, codes, 4));
+  }
+  for (; i < count; ++i) output[i] = table[input[i]];
+}
+
 }  // namespace
 
-constinit const TableKernels avx2::table = {.look_up = look_up};
+constinit const TableKernels avx2::table = {.look_up = look_up, .look_up_floats = look_up_floats};
 
 }  // namespace dmlcpu

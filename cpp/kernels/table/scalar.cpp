@@ -12,8 +12,17 @@ void look_up(const TableRun& run) noexcept {
   for (std::size_t i = 0; i < count; ++i) output[i] = table[input[i]];
 }
 
+void look_up_floats(const FloatTableRun& run) noexcept {
+  const float* table = run.table;
+  const std::uint8_t* input = run.input;
+  float* output = run.output;
+  const std::size_t count = run.count;
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < count; ++i) output[i] = table[input[i]];
+}
+
 }  // namespace
 
-constinit const TableKernels scalar::table = {.look_up = look_up};
+constinit const TableKernels scalar::table = {.look_up = look_up, .look_up_floats = look_up_floats};
 
 }  // namespace dmlcpu

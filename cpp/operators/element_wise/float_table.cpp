@@ -3,6 +3,7 @@
 #include "operators/element_wise/mapped_runs.h"
 #include "operators/element_wise/table_tensor.h"
 #include "operators/operator_table.h"
+#include "operators/plan_words.h"
 
 namespace dmlcpu {
 namespace {
@@ -18,17 +19,20 @@ class FloatTable final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return "algorithm: one pass, element by element\n" + runs_.describe(target().num_threads);
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "table") + "\n" +
+           runs_.describe(target().num_threads);
   }
 
  protected:
   void run(const TensorPointers& tensors) const override {
     const auto* table = static_cast<const float*>(tensors[kTable]);
+    const auto look_up = target().kernels().table->look_up_floats;
     runs_.run(tensors[kInput], tensors[kOutput], target(),
-              [table](const void* input, void* output, std::size_t count) noexcept {
-                const auto* codes = static_cast<const std::uint8_t*>(input);
-                auto* floats = static_cast<float*>(output);
-                for (std::size_t i = 0; i < count; ++i) floats[i] = table[codes[i]];
+              [table, look_up](const void* input, void* output, std::size_t count) noexcept {
+                look_up({.table = table,
+                         .input = static_cast<const std::uint8_t*>(input),
+                         .count = count,
+                         .output = static_cast<float*>(output)});
               });
   }
 
