@@ -114,6 +114,19 @@ def test_images(devices: Devices, random_numbers: np.random.Generator, layout: A
     assert_quantized_softmax(devices, tensors, axis)
 
 
+@pytest.mark.parametrize("count", [1, 2, 9, 15, 16, 17])
+@pytest.mark.parametrize("beside", [1, 2, 15, 16, 17, 33, 8193])
+def test_short_rows_beside_each_other(
+    devices: Devices, random_numbers: np.random.Generator, count: int, beside: int
+) -> None:
+    """In the lanes of vectors, as long as every element is a partial sum; masks, NaNs, and gaps in the output."""
+    x = random_numbers.normal(0, 30, (3, count, beside)).astype(np.float32)
+    x[random_numbers.random(x.shape) < 0.1] = -np.inf
+    x[random_numbers.random(x.shape) < 0.01] = np.nan
+    output = blank_tensor("FLOAT32", x.shape, (count * (beside + 2) + 1, beside + 2, 1))
+    assert_softmax(devices, packed(x), output, 1)
+
+
 def test_probabilities_are_accurate(devices: Devices, random_numbers: np.random.Generator) -> None:
     """Against float64: within 2 units in the last place, where they are normal numbers."""
     x = random_numbers.normal(0, 4, (50, 1000)).astype(np.float32)

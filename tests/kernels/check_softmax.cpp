@@ -50,6 +50,30 @@ void check_logarithms(Check& check, std::size_t count, Edge edge, bool in_place)
   check.equal_but_for_nans(output, expected);
 }
 
+// Short rows beside each other, against the kernel of rows.
+void check_columns(Check& check, std::size_t count, std::size_t rows, Edge edge, bool in_place) {
+  const std::size_t gap = check.below(3), step = rows + gap, size = (count - 1) * step + rows;
+  std::vector<float> x(size), row(count), expected(size, -1.0f);
+  for (float& value : x) value = check.one_in(64) ? check.number() : check.near_tie(0.3f);
+  if (in_place) expected = x;
+  for (std::size_t j = 0; j < rows; ++j) {
+    for (std::size_t i = 0; i < count; ++i) row[i] = x[i * step + j];
+    check.table.softmax->floats({.input = row.data(), .output = row.data(), .count = count});
+    for (std::size_t i = 0; i < count; ++i) expected[i * step + j] = row[i];
+  }
+
+  const GuardedBuffer<float> input(x, edge), output(size, edge);
+  if (in_place) std::copy(x.begin(), x.end(), output.data());
+  if (!in_place) std::fill_n(output.data(), size, -1.0f);
+  check.table.softmax->columns({.input = in_place ? output.data() : input.data(),
+                                .output = output.data(),
+                                .count = count,
+                                .rows = rows,
+                                .input_step = static_cast<std::int64_t>(step),
+                                .output_step = static_cast<std::int64_t>(step)});
+  check.equal_but_for_nans(output, expected);
+}
+
 // The codes of a row are span neighbours; both ends occur where there is room.
 void check_codes(Check& check, std::size_t count, std::size_t span, Edge edge) {
   std::vector<std::uint8_t> codes(count), expected(count);
@@ -141,6 +165,17 @@ void check_softmax(Check& check) {
         check.one_in(2) ? 0x1p-8f : std::ldexp(1.0f + fraction * fraction, -static_cast<int>(check.below(66)));
     describe_case("softmax, shares of %a by %a", static_cast<double>(sum), static_cast<double>(output_scale));
     check_share_ties(check, sum, output_scale);
+  }
+  for (std::size_t count = 1; count <= kMostSoftmaxColumnElements; ++count) {
+    for (const std::size_t rows : {1U, 2U, 7U, 8U, 9U, 15U, 16U, 17U, 100U}) {
+      for (const Edge edge : kEdges) {
+        for (const bool in_place : {false, true}) {
+          describe_case("softmax, %zu columns of %zu, edge %d, in place %d", rows, count, static_cast<int>(edge),
+                        in_place);
+          check_columns(check, count, rows, edge, in_place);
+        }
+      }
+    }
   }
   for (const std::size_t count : run_lengths()) {
     if (count == 0) continue;

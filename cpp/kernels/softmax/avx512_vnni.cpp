@@ -150,7 +150,10 @@ void write_shares(const CodeShares& run) noexcept {
 
 }  // namespace
 
-constinit const SoftmaxKernels avx512_vnni::softmax = {
-    .floats = softmax_floats, .logarithms = softmax_logarithms, .code_sum = code_sum, .shares = write_shares};
+constinit const SoftmaxKernels avx512_vnni::softmax = {.floats = softmax_floats,
+                                                       .logarithms = softmax_logarithms,
+                                                       .columns = softmax_columns,
+                                                       .code_sum = code_sum,
+                                                       .shares = write_shares};
 
 }  // namespace dmlcpu

@@ -39,7 +39,10 @@ void write_shares(const CodeShares& run) noexcept {
 
 }  // namespace
 
-constinit const SoftmaxKernels scalar::softmax = {
-    .floats = softmax_floats, .logarithms = softmax_logarithms, .code_sum = code_sum, .shares = write_shares};
+constinit const SoftmaxKernels scalar::softmax = {.floats = softmax_floats,
+                                                  .logarithms = softmax_logarithms,
+                                                  .columns = softmax_columns,
+                                                  .code_sum = code_sum,
+                                                  .shares = write_shares};
 
 }  // namespace dmlcpu

@@ -1,4 +1,5 @@
-// Softmax of one row: of floats (SOFTMAX, and its logarithm LOG_SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX).
+// Softmax of one row: of floats (SOFTMAX, and its logarithm LOG_SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX); or of
+// many short rows of floats that lie beside each other, as the columns of a matrix.
 //
 //   floats      m = max of x;          e[i] = exponential(x[i] - m), or 0 below -87;   y[i] = e[i] / s
 //   logarithms  the same m;            e[i] = exponential(x[i] - m);   y[i] = (x[i] - m) - logarithm(s)
@@ -14,7 +15,7 @@
 // its lowest value.
 //
 // Contract: count >= 1 elements are read and written, nothing else; of a row of floats output may be exactly input, and
-// overlaps nothing otherwise; no alignment beyond the element's own.
+// overlaps nothing otherwise, and so of columns, whose steps are then equal; no alignment beyond the element's own.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,16 @@ struct FloatSoftmaxRow {
   float* output;
   std::size_t count;
 };
+
+// Rows of at most 16 elements, each a partial sum of its own: element i of row j is input[i * input_step + j].
+struct FloatSoftmaxColumns {
+  const float* input;
+  float* output;
+  std::size_t count;  // of elements in a row
+  std::size_t rows;
+  std::int64_t input_step, output_step;
+};
+constexpr std::size_t kMostSoftmaxColumnElements = 16;
 
 struct CodeSoftmaxRow {
   const std::uint8_t* input;
@@ -55,6 +66,7 @@ struct CodeShares {
 struct SoftmaxKernels {
   void (*floats)(const FloatSoftmaxRow& row) noexcept;
   void (*logarithms)(const FloatSoftmaxRow& row) noexcept;
+  void (*columns)(const FloatSoftmaxColumns& columns) noexcept;  // of floats
   CodeSoftmaxSum (*code_sum)(const CodeSoftmaxRow& row) noexcept;
   void (*shares)(const CodeShares& run) noexcept;  // y of any e that are no more than s, or whose s is NaN
 };

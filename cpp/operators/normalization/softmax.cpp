@@ -1,4 +1,5 @@
 // SOFTMAX and LOG_SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
+#include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/strides/axis_rows.h"
@@ -8,17 +9,22 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
+// Short rows beside each other take a lane of the kernel each.
+AxisRows::Results results_of(const OperatorDesc& desc) {
+  const TensorLayout& output = desc.tensor(kOutput);
+  const auto length = static_cast<std::size_t>(output.sizes[index_attribute(desc, "axis", output.rank)]);
+  return desc.type == "SOFTMAX" && length <= kMostSoftmaxColumnElements ? AxisRows::Results::each_of_columns
+                                                                        : AxisRows::Results::each;
+}
+
 class Softmax final : public CompiledOperator {
  public:
   Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target()),
-        kernel_(desc().type == "LOG_SOFTMAX" ? target().kernels().softmax->logarithms
-                                             : target().kernels().softmax->floats) {}
+        rows_(desc(), kInput, kOutput, target(), results_of(desc())) {}
 
   std::string describe() const override {
-    return std::string("algorithm: maximum, exponentials and sum, ") +
-           (desc().type == "LOG_SOFTMAX" ? "differences" : "quotients") +
+    return std::string("algorithm: maximum, exponentials and sum, ") + (is_logarithm() ? "differences" : "quotients") +
            "\nkernel: " + kernel_words(target(), "softmax") + "\n" + rows_.describe();
   }
 
@@ -26,14 +32,30 @@ class Softmax final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    rows_.run(tensors[kInput], tensors[kOutput], [this](const void* input, void* output, std::size_t count) noexcept {
-      kernel_({.input = static_cast<const float*>(input), .output = static_cast<float*>(output), .count = count});
+    const SoftmaxKernels& kernels = *target().kernels().softmax;
+    if (rows_.are_columns()) {
+      constexpr std::int64_t kBytes = sizeof(float);
+      const auto columns = [&](const void* input, void* output, std::size_t count, std::int64_t input_step,
+                               std::int64_t output_step) noexcept {
+        kernels.columns({.input = static_cast<const float*>(input),
+                         .output = static_cast<float*>(output),
+                         .count = rows_.length(),
+                         .rows = count,
+                         .input_step = input_step / kBytes,
+                         .output_step = output_step / kBytes});
+      };
+      return rows_.run_columns(tensors[kInput], tensors[kOutput], columns);
+    }
+    const auto kernel = is_logarithm() ? kernels.logarithms : kernels.floats;
+    rows_.run(tensors[kInput], tensors[kOutput], [=](const void* input, void* output, std::size_t count) noexcept {
+      kernel({.input = static_cast<const float*>(input), .output = static_cast<float*>(output), .count = count});
     });
   }
 
  private:
+  bool is_logarithm() const { return desc().type == "LOG_SOFTMAX"; }
+
   AxisRows rows_;
-  void (*kernel_)(const FloatSoftmaxRow& row) noexcept;
 };
 
 }  // namespace

@@ -24,7 +24,8 @@ class ReduceMean final : public CompiledOperator {
   void run(const TensorPointers& tensors) const override {
     const LayerNormalizationKernels& kernels = *target().kernels().layer_normalization;
     if (rows_.are_columns()) {
-      const auto columns = [&](const void* input, void* output, std::size_t count, std::int64_t step) noexcept {
+      const auto columns = [&](const void* input, void* output, std::size_t count, std::int64_t step,
+                               std::int64_t) noexcept {
         kernels.column_means({.input = static_cast<const float*>(input),
                               .step = static_cast<std::size_t>(step) / sizeof(float),
                               .count = rows_.length(),

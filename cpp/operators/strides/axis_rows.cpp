@@ -63,7 +63,7 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   output_ = steps(desc.tensor(output), 0);
   input_ = steps(desc.tensor(input), 1);
   are_columns_ =
-      results == Results::one && positions_.length() > 1 && positions_.stride(0) == 1 && positions_.stride(1) == 1;
+      results != Results::each && positions_.length() > 1 && positions_.stride(0) == 1 && positions_.stride(1) == 1;
   rows_of_block_ = are_columns_ ? std::clamp(StridedRuns::kElementsPerTask / length_, kRows, kMostColumns)
                                 : std::clamp(kBlockElements / length_, std::size_t{1}, kRows);
   rows_of_block_ = std::min(rows_of_block_, positions_.length());

@@ -3,9 +3,10 @@
 //
 // Where the axis is a run of neighbours in both tensors, kernels read and write it in place. Elsewhere, as with the
 // channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
-// together, so that a cache line serves all of them. Rows of one result each that are neighbours in both tensors need
-// no such copy: they are the columns of a block, whose elements are taken a row of the block at a time. Rows may have
-// parameters, which lie where another tensor has elements for them.
+// together, so that a cache line serves all of them. Where there are kernels for them, of rows of one result each or of
+// short ones, rows that are neighbours in both tensors need no such copy: they are the columns of a block, whose
+// elements are taken a row of the block at a time. Rows may have parameters, which lie where another tensor has
+// elements for them.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,8 @@ namespace dmlcpu {
 
 class AxisRows {
  public:
-  enum class Results : std::uint8_t { each, one };  // of a row
+  // Of a row: one for each element, where neighbours may be columns or may not, or one altogether.
+  enum class Results : std::uint8_t { each, each_of_columns, one };
 
   // The axis is the desc's attribute "axis". Throws std::invalid_argument, and std::bad_alloc where rows pass through
   // more memory than there can be.
@@ -34,7 +36,7 @@ class AxisRows {
            const TensorLayout& parameters);
 
   std::size_t length() const { return length_; }  // of a row
-  // Whether rows of one result each are columns; run_columns() is for these, run() for all.
+  // Whether rows are columns; run_columns() is for these, run() for all others.
   bool are_columns() const { return are_columns_; }
   // Throws std::invalid_argument unless a tensor is one contiguous run of an element for each of a row's.
   void check_parameter(const OperatorDesc& desc, std::size_t tensor) const;
@@ -77,14 +79,16 @@ class AxisRows {
     });
   }
 
-  // columns(input, output, count, step) on blocks of count columns, whose elements are step bytes apart.
+  // columns(input, output, count, input_step, output_step) on blocks of count columns, whose elements are so many bytes
+  // apart.
   template <class Columns>
   void run_columns(const void* input, void* output, const Columns& columns) const {
     parallel_for(task_count(), num_threads_, [&](std::size_t task, int) noexcept {
       for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
         const Block at = block_of(block);
         columns(static_cast<const std::uint8_t*>(input) + at.input_offset,
-                static_cast<std::uint8_t*>(output) + at.output_offset, at.rows, input_.element_step);
+                static_cast<std::uint8_t*>(output) + at.output_offset, at.rows, input_.element_step,
+                output_.element_step);
       }
     });
   }
