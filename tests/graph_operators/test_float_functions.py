@@ -83,9 +83,11 @@ def test_unary_of_all_magnitudes(devices: Devices, random_numbers: np.random.Gen
     """Every exponent, and the bits around the places where a function changes its sequence; more than one task."""
     anything = random_numbers.integers(0, 2**32, 100_001, np.uint32).view(np.float32)
     near = random_numbers.uniform(-110, 110, 30_000).astype(np.float32)
-    edges = np.float32([0.625, 0.9375, 4, 88.72284, 87.33655, 89, 103.97208, 104, 0, 1, 0.5, 1.5, 2.5, 2**22, 2**23])
+    edges = np.float32(
+        [0.625, 0.9375, 4, 10, 88.72284, 87.33655, 89, 103.97208, 104, 0, 1, 0.5, 1.5, 2.5, 2**22, 2**23]
+    )
     # Where quarter turns begin and end, and where angles are reduced otherwise.
-    edges = np.append(edges, np.float32([*np.arange(1, 12) * np.pi / 4, 2**17, 2**18, 3.4e38, 1e-45]))
+    edges = np.append(edges, np.float32([*np.arange(1, 12) * np.pi / 4, 2**17, 2**18, 3.4e38, 1e-45, 10]))
     steps = (edges.view(np.uint32)[:, None] + np.arange(-20, 21, dtype=np.int64)).astype(np.uint32).view(np.float32)
     x = packed(np.concatenate([anything, near, steps.reshape(-1), -steps.reshape(-1)]))
     assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), function)

@@ -48,28 +48,37 @@ inline Floats exponential(Floats x) noexcept {
   return times_power_of_2(power, parts.shifted);
 }
 
-// The same of x from -87 to 0, or NaN, for which it is a normal number.
+// The same of x from -87 to 88, or NaN, for which it is a normal number.
 inline Floats normal_exponential(Floats x) noexcept {
   const ExponentialParts parts = exponential_parts(x);
   return times_normal_power_of_2(parts.power_of_rest, parts.shifted);
 }
 
+// The same of x that is not above 0, or NaN.
+inline Floats exponential_below_0(Floats x) noexcept {
+  const ExponentialParts parts = exponential_parts(larger(spread(-104.0f), x));
+  const Floats power = select(less(x, spread(-104.0f)), spread(0.0f), parts.power_of_rest);
+  return times_power_of_2(power, parts.shifted);
+}
+
 // 1 / (1 + e^-x), as e^x / (1 + e^x) where x is negative.
 inline Floats logistic(Floats x) noexcept {
-  const Floats power = exponential(negated(magnitude(x)));
+  const Floats power = exponential_below_0(negated(magnitude(x)));
   return select(less(x, spread(0.0f)), power, spread(1.0f)) / (spread(1.0f) + power);
 }
 
-// A polynomial below 5/8, 1 - 2 / (e^2x + 1) above.
+// A polynomial below 5/8, 1 - 2 / (e^2x + 1) above, which is 1 from x = 10 on.
 inline Floats hyperbolic_tangent(Floats x) noexcept {
   constexpr float kCoefficients[] = {-0x1.752ea6p-8f, 0x1.51fe82p-6f, -0x1.b83636p-5f, 0x1.1106f8p-3f, -0x1.555532p-2f};
   const Floats size = magnitude(x), square = x * x;
   const Floats near_0 = fused(size * square, polynomial(square, kCoefficients), size);
-  const Floats far = spread(1.0f) - spread(2.0f) / (exponential(size + size) + spread(1.0f));
+  const Floats power = normal_exponential(smaller(spread(20.0f), size + size));
+  const Floats far = spread(1.0f) - spread(2.0f) / (power + spread(1.0f));
   return with_sign_of(select(less(size, spread(0.625f)), near_0, far), x);
 }
 
-// A polynomial below 15/16, 1 - e^p(x) above, p of degree 6 the logarithm of the complement; 1 from 4 on.
+// A polynomial below 15/16, 1 - e^p(x) above, p of degree 6 the logarithm of the complement, which falls from 0 to -18
+// at 4; 1 from there on.
 inline Floats error_function(Floats x) noexcept {
   constexpr float kNear0[] = {-0x1.36ad44p-11f, 0x1.466ba6p-8f,  -0x1.b669c2p-6f,
                               0x1.ce1858p-4f,   -0x1.8126dcp-2f, 0x1.06eba6p-3f};
@@ -77,7 +86,7 @@ inline Floats error_function(Floats x) noexcept {
                             -0x1.4655d8p-1f, -0x1.20a7f4p+0f, -0x1.d338fep-13f};
   const Floats size = magnitude(x), square = x * x;
   const Floats near_0 = fused(polynomial(square, kNear0), size, size);
-  const Floats far = spread(1.0f) - exponential(polynomial(smaller(spread(4.0f), size), kFar));
+  const Floats far = spread(1.0f) - normal_exponential(polynomial(smaller(spread(4.0f), size), kFar));
   return with_sign_of(select(less(size, spread(0.9375f)), near_0, far), x);
 }
 
