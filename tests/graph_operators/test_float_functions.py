@@ -121,6 +121,24 @@ def test_quantized_to_float8(
     assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), function, scale)
 
 
+@pytest.mark.parametrize("planes", [15, 16, 700, 30_001])
+@pytest.mark.parametrize("output_gap", [0, 1])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 2), (1, 5), (8, 8), (13, 5)])
+def test_binary_of_short_planes(
+    devices: Devices, random_numbers: np.random.Generator, planes: int, output_gap: int, rows: int, columns: int
+) -> None:
+    """Brought together up to 64 elements; points by matrices, and a result whose planes are apart or are not."""
+    sizes, plane = (2, planes, rows, columns), rows * columns + output_gap
+    points = random_numbers.normal(0, 1, planes * rows).astype(np.float32)
+    matrices = random_numbers.normal(0, 1, 2 * rows * columns).astype(np.float32)
+    tensors: Tensors = {
+        "a_tensor": StridedTensor("FLOAT32", sizes, (0, rows, 1, 0), points),
+        "b_tensor": StridedTensor("FLOAT32", sizes, (rows * columns, 0, 1, rows), matrices),
+        "output_tensor": blank_tensor("FLOAT32", sizes, (planes * plane, plane, columns, 1)),
+    }
+    assert_binary(devices, tensors, 1)
+
+
 @pytest.mark.parametrize("function", range(len(BINARY)))
 @pytest.mark.parametrize("repeating", ["neither", "a", "b", "both"])
 def test_binary_of_long_runs(

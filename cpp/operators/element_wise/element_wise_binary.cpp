@@ -6,6 +6,7 @@
 #include "operators/attributes.h"
 #include "operators/element_wise/integer_binary.h"
 #include "operators/element_wise/row_blocks.h"
+#include "operators/element_wise/short_planes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/strides/staging.h"
@@ -30,11 +31,13 @@ class ElementWiseBinary final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: one pass\nkernel: " + kernel_words(target(), "float_functions") + ", " + kFunctions[function_] +
-           "\n" + runs_.describe(target().num_threads);
+           "\n" + (ShortPlanes::suits(runs_) ? "planes: brought together\n" : "") +
+           runs_.describe(target().num_threads);
   }
 
  protected:
   void run(const TensorPointers& tensors) const override {
+    if (ShortPlanes::suits(runs_)) return run_short_planes(tensors);
     parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
       Buffers buffers;
       blocks_.visit(runs_, runs_.piece(task),
@@ -48,6 +51,29 @@ class ElementWiseBinary final : public CompiledOperator {
   struct Buffers {
     ChunkBuffer a, b, output;
   };
+
+  void run_short_planes(const TensorPointers& tensors) const {
+    const ShortPlanes short_planes(runs_, sizeof(float));
+    short_planes.run(target().num_threads, [&](const StridedRuns::Offsets& offsets, std::size_t planes) noexcept {
+      Buffers buffers;
+      const auto input = [&](Tensor tensor, std::size_t operand, ChunkBuffer& buffer) {
+        const auto* first = static_cast<const float*>(tensors[tensor]) + offsets[operand];
+        if (short_planes.dense(operand)) return first;
+        auto* together = reinterpret_cast<float*>(buffer.bytes);
+        short_planes.gather(operand, first, planes, together);
+        return static_cast<const float*>(together);
+      };
+      float* output = static_cast<float*>(tensors[kOutput]) + offsets[0];
+      float* results = short_planes.dense(0) ? output : reinterpret_cast<float*>(buffers.output.bytes);
+      target().kernels().float_functions->binary[function_]({.a = input(kA, 1, buffers.a),
+                                                             .b = input(kB, 2, buffers.b),
+                                                             .a_repeats = false,
+                                                             .b_repeats = false,
+                                                             .output = results,
+                                                             .count = planes * short_planes.plane()});
+      if (!short_planes.dense(0)) short_planes.scatter(0, results, planes, output);
+    });
+  }
 
   void compute(const TensorPointers& tensors, const StridedRuns::Offsets& offsets, std::size_t rows,
                std::size_t columns, Buffers& buffers) const {
