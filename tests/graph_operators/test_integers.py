@@ -83,6 +83,24 @@ def test_logical(devices: Devices, function: int, data_type: str, data: st.DataO
     assert_native_matches_reference(devices, case)
 
 
+@pytest.mark.parametrize("columns", [1, 14, 33])
+@pytest.mark.parametrize("gap", [0, 2])
+def test_logical_of_planes_of_rows(
+    devices: Devices, random_numbers: np.random.Generator, columns: int, gap: int
+) -> None:
+    """Of one element for each row and the same elements in all rows; more rows than a task has."""
+    sizes = (3, 2000, columns)
+    a = random_numbers.integers(-4, 5, 3 * 2000).astype(np.float32)
+    b = random_numbers.integers(-4, 5, columns).astype(np.float32)
+    row = columns + gap
+    tensors = {
+        "a_tensor": StridedTensor("FLOAT32", sizes, (2000, 1, 0), a),
+        "b_tensor": StridedTensor("FLOAT32", sizes, (0, 0, 1), b),
+        "output_tensor": blank_tensor("UINT8", sizes, (2000 * row + gap, row, 1)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("ELEMENT_WISE_LOGICAL", tensors, {"function": [4]}))
+
+
 @given(st.sampled_from(("UINT8", "INT8", "FLOAT16", "UINT16", "INT32", "FLOAT32", "INT64")), st.data())
 def test_if(devices: Devices, data_type: str, data: st.DataObject) -> None:
     sizes = data.draw(tensor_sizes())

@@ -38,35 +38,44 @@ class ElementRuns {
   void run(int num_threads, const Function& function) const {
     parallel_for(runs_.task_count(), num_threads, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(task);
-      for (std::size_t r = 0; r < piece.run_count; ++r) {
-        run_piece(runs_.offsets(piece.first_run + r), piece, function, std::index_sequence_for<Inputs...>());
+      const std::size_t end = piece.first_run + piece.run_count;
+      for (std::size_t run = piece.first_run, rows = 0; run < end; run += rows) {
+        rows = runs_.rows_from(run, end - run);
+        run_rows(runs_.offsets(run), piece, rows, function, std::index_sequence_for<Inputs...>());
       }
     });
   }
 
  private:
+  // Rows of a plane.
   template <class Function, std::size_t... kInputs>
-  void run_piece(const StridedRuns::Offsets& offsets, const StridedRuns::Piece& piece, const Function& function,
-                 std::index_sequence<kInputs...>) const {
+  void run_rows(const StridedRuns::Offsets& offsets, const StridedRuns::Piece& piece, std::size_t rows,
+                const Function& function, std::index_sequence<kInputs...>) const {
     const auto begin = static_cast<std::int64_t>(piece.begin);
-    const auto first = [&](auto* data, std::size_t operand) {
-      return data + offsets[operand] + begin * runs_.stride(operand);
+    const std::size_t size = piece.size;
+    const auto first = [&](auto* data, std::size_t operand, std::size_t row) {
+      return data + offsets[operand] + begin * runs_.stride(operand) +
+             static_cast<std::int64_t>(row) * runs_.row_stride(operand);
     };
-    Output* const output = first(output_, 0);
-    const bool plain = (runs_.stride(0) == 1 || piece.size == 1) && (... && (runs_.stride(kInputs + 1) <= 1));
+    const bool plain = (runs_.stride(0) == 1 || size == 1) && (... && (runs_.stride(kInputs + 1) <= 1));
     if (!plain) {
-      for (std::size_t i = 0; i < piece.size; ++i) {
-        const auto index = static_cast<std::int64_t>(i);
-        output[index * runs_.stride(0)] =
-            function(first(std::get<kInputs>(inputs_), kInputs + 1)[index * runs_.stride(kInputs + 1)]...);
+      for (std::size_t row = 0; row < rows; ++row) {
+        Output* const output = first(output_, 0, row);
+        const auto inputs = std::tuple{first(std::get<kInputs>(inputs_), kInputs + 1, row)...};
+        for (std::size_t i = 0; i < size; ++i) {
+          const auto index = static_cast<std::int64_t>(i);
+          output[index * runs_.stride(0)] = function(std::get<kInputs>(inputs)[index * runs_.stride(kInputs + 1)]...);
+        }
       }
       return;
     }
     with_repeats(std::array{(runs_.stride(kInputs + 1) == 0)...}, [&](auto... repeats) {
-      Output* __restrict results = output;
-      const auto inputs = std::tuple{first(std::get<kInputs>(inputs_), kInputs + 1)...};
-      for (std::size_t i = 0; i < piece.size; ++i) {
-        results[i] = function(std::get<kInputs>(inputs)[decltype(repeats)::value ? 0 : i]...);
+      for (std::size_t row = 0; row < rows; ++row) {
+        Output* __restrict results = first(output_, 0, row);
+        const auto inputs = std::tuple{first(std::get<kInputs>(inputs_), kInputs + 1, row)...};
+        for (std::size_t i = 0; i < size; ++i) {
+          results[i] = function(std::get<kInputs>(inputs)[decltype(repeats)::value ? 0 : i]...);
+        }
       }
     });
   }
