@@ -64,6 +64,25 @@ def test_several_tasks(
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
+@pytest.mark.parametrize("channels", [1, 2, 64, 65, 130])
+@pytest.mark.parametrize("output_layout", [packed, channels_last])
+@pytest.mark.parametrize("interpolation", [0, 1])
+def test_channels_beside_each_other(
+    devices: Devices, random_numbers: np.random.Generator, channels: int, output_layout: Any, interpolation: int
+) -> None:
+    """More than are computed together; places beyond the image, and infinite pixels, of which nothing may leak."""
+    images = random_numbers.normal(0, 1, (2, channels, 6, 7)).astype(np.float32)
+    images[random_numbers.random(images.shape) < 0.05] = np.inf
+    grid = entries(random_numbers, np.dtype(np.float32), 2 * 5 * 9 * 2).reshape(2, 5, 9, 2)
+    tensors = {
+        "input_tensor": channels_last(images),
+        "grid_tensor": packed(grid),
+        "output_tensor": output_layout(np.zeros((2, channels, 5, 9), np.float32)),
+    }
+    attributes = {"interpolation": [interpolation], "padding": [0], "align_corners": [1]}
+    assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
+
+
 @pytest.mark.parametrize(
     ("image", "grid", "output", "changed"),
     [

@@ -68,14 +68,17 @@ class GridSample final : public CompiledOperator {
       const std::int64_t first = static_cast<std::int64_t>(task) % blocks_of_image() * kPoints;
       const std::int64_t count = std::min(kPoints, points_of_image() - first);
       Point points[kPoints];
-      find_points(static_cast<const float*>(tensors[kGrid]), image, first, count, points);
+      find_points(static_cast<const float*>(tensors[kGrid]) + image * desc().tensor(kGrid).strides[0], first, count,
+                  points);
       sample(static_cast<const float*>(tensors[kInput]) + image * input.strides[0],
              static_cast<float*>(tensors[kOutput]) + image * output.strides[0], points, count);
     });
   }
 
  private:
-  static constexpr std::int64_t kPoints = 256;  // of a task: 12 KiB
+  static constexpr std::int64_t kPoints = 256;   // of a task: 12 KiB
+  static constexpr std::int64_t kChannels = 64;  // at a time
+  static constexpr float kZeros[kChannels] = {};
 
   std::int64_t points_of_image() const { return desc().tensor(kOutput).sizes[2] * desc().tensor(kOutput).sizes[3]; }
   std::int64_t blocks_of_image() const { return divide_up(points_of_image(), kPoints); }
@@ -84,69 +87,112 @@ class GridSample final : public CompiledOperator {
     return desc().tensor(kInput).sizes[1] > 1 && desc().tensor(kInput).strides[1] == 1;
   }
 
-  // Within reach of the pixels; of zeros beyond them everything is alike.
-  float place(float entry, std::int64_t size) const noexcept {
+  // Entries become places within reach of the pixels; of zeros beyond them everything is alike.
+  template <bool linear>
+  void find_places(std::int64_t size, std::int64_t count, float* entries) const noexcept {
     const auto length = static_cast<float>(size);
-    float place = aligned_ ? (entry + 1.0F) / 2.0F * (length - 1.0F) : ((entry + 1.0F) * length - 1.0F) / 2.0F;
-    if (!linear_) place = std::nearbyint(place);
     const float lowest = border_ ? 0.0F : -2.0F, highest = border_ ? length - 1.0F : length + 1.0F;
-    return place > lowest ? std::min(place, highest) : lowest;
+    const bool aligned = aligned_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float entry = entries[i] + 1.0F;
+      float place = aligned ? entry / 2.0F * (length - 1.0F) : (entry * length - 1.0F) / 2.0F;
+      if constexpr (!linear) place = std::nearbyint(place);
+      place = place > lowest ? place : lowest;  // which what is no number is not
+      entries[i] = place < highest ? place : highest;
+    }
   }
 
-  void find_points(const float* grid, std::int64_t image, std::int64_t first, std::int64_t count,
-                   Point* points) const noexcept {
-    const TensorLayout &input = desc().tensor(kInput), &grid_layout = desc().tensor(kGrid),
-                       &output = desc().tensor(kOutput);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t row = (first + i) / output.sizes[3], column = (first + i) % output.sizes[3];
-      const float* entry =
-          grid + image * grid_layout.strides[0] + row * grid_layout.strides[1] + column * grid_layout.strides[2];
-      const float x = place(entry[0], input.sizes[3]), y = place(entry[grid_layout.strides[3]], input.sizes[2]);
-      const float left = std::floor(x), top = std::floor(y);
-      Point& point = points[i];
-      point.across = x - left;
-      point.down = y - top;
-      point.output = row * output.strides[2] + column * output.strides[3];
-      for (std::int64_t v = 0; v < 2; ++v) {
-        for (std::int64_t u = 0; u < 2; ++u) {
-          point.pixels[v][u] = pixel(static_cast<std::int64_t>(left) + u, static_cast<std::int64_t>(top) + v);
-        }
+  // Brings the entries of some points together.
+  void read_entries(const float* grid, std::int64_t first, std::int64_t count, float* x, float* y) const noexcept {
+    const TensorLayout& layout = desc().tensor(kGrid);
+    const std::int64_t width = layout.sizes[2];
+    for (std::int64_t i = 0, row = first / width, column = first % width; i < count; ++row, column = 0) {
+      const float* entry = grid + row * layout.strides[1] + column * layout.strides[2];
+      for (; column < width && i < count; ++column, ++i, entry += layout.strides[2]) {
+        x[i] = entry[0];
+        y[i] = entry[layout.strides[3]];
       }
     }
   }
 
-  std::int64_t pixel(std::int64_t x, std::int64_t y) const noexcept {
-    const TensorLayout& input = desc().tensor(kInput);
-    if (border_) {
-      x = std::min(x, input.sizes[3] - 1);
-      y = std::min(y, input.sizes[2] - 1);
+  void find_points(const float* grid, std::int64_t first, std::int64_t count, Point* points) const noexcept {
+    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
+    float x[kPoints], y[kPoints];
+    read_entries(grid, first, count, x, y);
+    if (linear_) {
+      find_places<true>(input.sizes[3], count, x);
+      find_places<true>(input.sizes[2], count, y);
+    } else {
+      find_places<false>(input.sizes[3], count, x);
+      find_places<false>(input.sizes[2], count, y);
     }
-    const bool inside = x >= 0 && x < input.sizes[3] && y >= 0 && y < input.sizes[2];
-    return inside ? y * input.strides[2] + x * input.strides[3] : kOutside;
+    std::int64_t row = first / output.sizes[3], column = first % output.sizes[3];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t left = whole(x[i]), top = whole(y[i]);
+      const std::int64_t columns[2] = {pixel(left, input.sizes[3], input.strides[3]),
+                                       pixel(left + 1, input.sizes[3], input.strides[3])};
+      const std::int64_t rows[2] = {pixel(top, input.sizes[2], input.strides[2]),
+                                    pixel(top + 1, input.sizes[2], input.strides[2])};
+      Point& point = points[i];
+      point.across = beyond(x[i], left);
+      point.down = beyond(y[i], top);
+      point.output = row * output.strides[2] + column * output.strides[3];
+      for (std::size_t v = 0; v < 2; ++v) {
+        for (std::size_t u = 0; u < 2; ++u) {
+          point.pixels[v][u] = rows[v] < 0 || columns[u] < 0 ? kOutside : rows[v] + columns[u];
+        }
+      }
+      if (++column == output.sizes[3]) column = 0, ++row;
+    }
   }
 
-  float value(const float* channel, const Point& point) const noexcept {
-    const auto at = [&](std::int64_t pixel) noexcept { return pixel == kOutside ? 0.0F : channel[pixel]; };
-    if (!linear_) return at(point.pixels[0][0]);
-    const float u = point.across, v = point.down;
-    return (1.0F - v) * ((1.0F - u) * at(point.pixels[0][0]) + u * at(point.pixels[0][1])) +
-           v * ((1.0F - u) * at(point.pixels[1][0]) + u * at(point.pixels[1][1]));
+  // The largest integer that is not above a place.
+  static std::int64_t whole(float place) noexcept {
+    const auto towards_0 = static_cast<std::int32_t>(place);
+    return towards_0 - static_cast<std::int32_t>(static_cast<float>(towards_0) > place);
+  }
+  // Adding 0 makes +0 of the -0 that a place may be.
+  static float beyond(float place, std::int64_t whole) noexcept {
+    return place - static_cast<float>(static_cast<std::int32_t>(whole)) + 0.0F;
+  }
+
+  // The offset of a row's or a column's number along an axis.
+  std::int64_t pixel(std::int64_t number, std::int64_t size, std::int64_t stride) const noexcept {
+    if (border_) number = std::min(number, size - 1);
+    return number >= 0 && number < size ? number * stride : kOutside;
+  }
+
+  // Of as many channels as are asked for, which are neighbours in the input.
+  void values(const float* input, const Point& point, std::int64_t channels, float* results) const noexcept {
+    const auto at = [&](std::size_t v, std::size_t u) noexcept {
+      return point.pixels[v][u] == kOutside ? kZeros : input + point.pixels[v][u];
+    };
+    const float *p00 = at(0, 0), *p01 = at(0, 1), *p10 = at(1, 0), *p11 = at(1, 1);
+    if (!linear_) return static_cast<void>(std::copy_n(p00, channels, results));
+    const float u = point.across, v = point.down, other_u = 1.0F - u, other_v = 1.0F - v;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      results[c] = other_v * (other_u * p00[c] + u * p01[c]) + v * (other_u * p10[c] + u * p11[c]);
+    }
   }
 
   void sample(const float* input, float* output, const Point* points, std::int64_t count) const noexcept {
     const std::int64_t channels = desc().tensor(kInput).sizes[1];
     const std::int64_t input_step = desc().tensor(kInput).strides[1], output_step = desc().tensor(kOutput).strides[1];
     if (channels_are_neighbours()) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        for (std::int64_t c = 0; c < channels; ++c) {
-          output[points[i].output + c * output_step] = value(input + c, points[i]);
+      for (std::int64_t first = 0; first < channels; first += kChannels) {
+        const std::int64_t together = std::min(kChannels, channels - first);
+        float results[kChannels];
+        for (std::int64_t i = 0; i < count; ++i) {
+          values(input + first, points[i], together, results);
+          float* target = output + points[i].output + first * output_step;
+          for (std::int64_t c = 0; c < together; ++c) target[c * output_step] = results[c];
         }
       }
       return;
     }
     for (std::int64_t c = 0; c < channels; ++c) {
       for (std::int64_t i = 0; i < count; ++i) {
-        output[points[i].output + c * output_step] = value(input + c * input_step, points[i]);
+        values(input + c * input_step, points[i], 1, output + points[i].output + c * output_step);
       }
     }
   }
