@@ -126,6 +126,18 @@ def test_means_of_columns(devices: Devices, random_numbers: np.random.Generator,
     assert_means(devices, x, 1, blank_tensor("FLOAT32", (sizes[0], 1, sizes[2]), None))
 
 
+@pytest.mark.parametrize("columns", [2, 3, 15, 16])
+@pytest.mark.parametrize(("blocks", "length"), [(15, 3), (16, 3), (16, 16), (9217, 3), (700, 17), (2000, 100)])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_means_of_narrow_blocks_of_columns(
+    devices: Devices, random_numbers: np.random.Generator, columns: int, blocks: int, length: int, gap: int
+) -> None:
+    """Brought together where there are many; more than one task; results that are neighbours and that are not."""
+    x = packed(random_numbers.normal(1, 3, (2, blocks, length, columns)).astype(np.float32))
+    strides = (blocks * (columns + gap), columns + gap, columns + gap, 1)
+    assert_means(devices, x, 2, blank_tensor("FLOAT32", (2, blocks, 1, columns), strides))
+
+
 @pytest.mark.parametrize(
     ("operator", "shapes"),
     [

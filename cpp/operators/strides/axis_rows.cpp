@@ -64,11 +64,18 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   input_ = steps(desc.tensor(input), 1);
   are_columns_ =
       results != Results::each && positions_.length() > 1 && positions_.stride(0) == 1 && positions_.stride(1) == 1;
-  rows_of_block_ = are_columns_ ? std::clamp(StridedRuns::kElementsPerTask / length_, kRows, kMostColumns)
-                                : std::clamp(kBlockElements / length_, std::size_t{1}, kRows);
-  rows_of_block_ = std::min(rows_of_block_, positions_.length());
-  blocks_of_run_ = (positions_.length() + rows_of_block_ - 1) / rows_of_block_;
-  blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / (rows_of_block_ * length_), std::size_t{1});
+  // Narrower ones cost more calls than the copies do, which stay in a level-1 cache.
+  constexpr std::size_t kNarrow = 16, kNarrowElements = 4096;
+  are_narrow_ = are_columns_ && positions_.length() < kNarrow && positions_.rows() >= kNarrow &&
+                length_ * positions_.length() * kNarrow <= kNarrowElements;
+  rows_of_block_ = are_narrow_    ? kNarrowElements / (length_ * positions_.length())
+                   : are_columns_ ? std::clamp(StridedRuns::kElementsPerTask / length_, kRows, kMostColumns)
+                                  : std::clamp(kBlockElements / length_, std::size_t{1}, kRows);
+  const std::size_t along = are_narrow_ ? positions_.rows() : positions_.length();
+  rows_of_block_ = std::min(rows_of_block_, along);
+  blocks_of_run_ = (along + rows_of_block_ - 1) / rows_of_block_;
+  const std::size_t of_block = rows_of_block_ * (are_narrow_ ? positions_.length() : 1) * length_;
+  blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / of_block, std::size_t{1});
   BufferLayout staging;
   staging.take(staging_size(), static_cast<std::size_t>(participants()));
   temporary_size_ = staging.size();
@@ -93,9 +100,15 @@ int AxisRows::participants() const {
 
 std::size_t AxisRows::temporary_size() const { return temporary_size_; }
 
-std::uint8_t* AxisRows::scratch() const { return staged() ? thread_scratch(temporary_size()) : nullptr; }
+std::uint8_t* AxisRows::scratch() const { return staging_size() > 0 ? thread_scratch(temporary_size()) : nullptr; }
 
 AxisRows::Block AxisRows::block_of(std::size_t block) const {
+  if (are_narrow_) {
+    const std::size_t first = block % blocks_of_run_ * rows_of_block_;
+    const StridedRuns::Offsets offsets = positions_.offsets(block / blocks_of_run_ * positions_.rows() + first);
+    return {offsets[1] * element_bytes(), offsets[0] * element_bytes(), offsets[2],
+            std::min(rows_of_block_, positions_.rows() - first)};
+  }
   const StridedRuns::Offsets offsets = positions_.offsets(block / blocks_of_run_);
   const std::size_t first = block % blocks_of_run_ * rows_of_block_;
   const auto row = static_cast<std::int64_t>(first);
@@ -128,13 +141,40 @@ void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, s
   });
 }
 
+// An element of each block at once, as a block has few.
+void AxisRows::gather_columns(const std::uint8_t* source, std::size_t blocks, std::uint8_t* together) const {
+  const auto columns = static_cast<std::int64_t>(positions_.length()), count = static_cast<std::int64_t>(blocks);
+  with_element_of(element_bytes_, [&]<class Element>(Element) {
+    auto* target = reinterpret_cast<Element*>(together);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(length_); ++i, target += columns * count) {
+      const auto* row = reinterpret_cast<const Element*>(source + i * input_.element_step);
+      for (std::int64_t j = 0; j < columns; ++j)
+        copy_steps(row + j, positions_.row_stride(1), target + j, columns, count);
+    }
+  });
+}
+
+void AxisRows::scatter_columns(const std::uint8_t* together, std::size_t blocks, std::uint8_t* target) const {
+  const auto columns = static_cast<std::int64_t>(positions_.length()), count = static_cast<std::int64_t>(blocks);
+  with_element_of(element_bytes_, [&]<class Element>(Element) {
+    const auto* source = reinterpret_cast<const Element*>(together);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(output_length_); ++i, source += columns * count) {
+      auto* row = reinterpret_cast<Element*>(target + i * output_.element_step);
+      for (std::int64_t j = 0; j < columns; ++j)
+        copy_steps(source + j, columns, row + j, positions_.row_stride(0), count);
+    }
+  });
+}
+
 ElementStrides AxisRows::in_elements(const Steps& steps) const {
   return {steps.row_step / element_bytes(), steps.element_step / element_bytes()};
 }
 
 std::string AxisRows::describe() const {
   return "rows: " + std::to_string(positions_.count() * positions_.length()) + " of " + std::to_string(length_) +
-         (staged()       ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
+         (staged() ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
+          : are_narrow_
+              ? " elements, as columns through scratch memory, of " + std::to_string(rows_of_block_) + " blocks"
           : are_columns_ ? " elements, as columns in blocks of " + std::to_string(rows_of_block_)
                          : " elements, in place") +
          "\n" + tasks_line(static_cast<std::int64_t>(task_count()), participants());

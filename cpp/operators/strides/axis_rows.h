@@ -5,8 +5,8 @@
 // channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
 // together, so that a cache line serves all of them. Where there are kernels for them, of rows of one result each or of
 // short ones, rows that are neighbours in both tensors need no such copy: they are the columns of a block, whose
-// elements are taken a row of the block at a time. Rows may have parameters, which lie where another tensor has
-// elements for them.
+// elements are taken a row of the block at a time. Of narrow blocks several pass through scratch memory, where their
+// columns are beside each other. Rows may have parameters, which lie where another tensor has elements for them.
 #pragma once
 
 #include <algorithm>
@@ -80,15 +80,25 @@ class AxisRows {
   }
 
   // columns(input, output, count, input_step, output_step) on blocks of count columns, whose elements are so many bytes
-  // apart.
+  // apart; output may be exactly input.
   template <class Columns>
   void run_columns(const void* input, void* output, const Columns& columns) const {
-    parallel_for(task_count(), num_threads_, [&](std::size_t task, int) noexcept {
+    std::uint8_t* staging = scratch();
+    parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
       for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
         const Block at = block_of(block);
-        columns(static_cast<const std::uint8_t*>(input) + at.input_offset,
-                static_cast<std::uint8_t*>(output) + at.output_offset, at.rows, input_.element_step,
-                output_.element_step);
+        const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
+        auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
+        if (!are_narrow_) {
+          columns(source, target, at.rows, input_.element_step, output_.element_step);
+          continue;
+        }
+        std::uint8_t* together = staging + static_cast<std::size_t>(slot) * staging_size();
+        const std::size_t count = at.rows * positions_.length();
+        const std::int64_t step = static_cast<std::int64_t>(count) * element_bytes();
+        gather_columns(source, at.rows, together);
+        columns(together, together, count, step, step);
+        scatter_columns(together, at.rows, target);
       }
     });
   }
@@ -97,7 +107,7 @@ class AxisRows {
   struct Steps {
     std::int64_t element_step, row_step;  // in bytes
   };
-  // Neighbouring rows.
+  // Neighbouring rows; or narrow blocks of columns, of which rows is the number.
   struct Block {
     std::int64_t input_offset, output_offset;  // of the first row, in bytes
     std::int64_t parameters_offset;            // of its parameters, in elements
@@ -115,8 +125,15 @@ class AxisRows {
     return !are_columns_ && (input_.element_step != element_bytes() || output_.element_step != element_bytes());
   }
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(element_bytes_); }
-  std::size_t staging_size() const { return staged() ? rows_of_block_ * row_bytes() : 0; }
-  std::size_t block_count() const { return positions_.count() * blocks_of_run_; }
+  std::size_t staging_size() const {
+    return are_narrow_ ? rows_of_block_ * positions_.length() * row_bytes()
+           : staged()  ? rows_of_block_ * row_bytes()
+                       : 0;
+  }
+  // Narrow blocks are taken along the next axis.
+  std::size_t block_count() const {
+    return positions_.count() / (are_narrow_ ? positions_.rows() : 1) * blocks_of_run_;
+  }
   std::size_t task_count() const { return (block_count() + blocks_of_task_ - 1) / blocks_of_task_; }
   std::size_t end_of_task(std::size_t task) const { return std::min((task + 1) * blocks_of_task_, block_count()); }
   int participants() const;
@@ -125,11 +142,13 @@ class AxisRows {
   ElementStrides in_elements(const Steps& steps) const;
   void gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const;
   void scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const;
+  void gather_columns(const std::uint8_t* source, std::size_t blocks, std::uint8_t* together) const;
+  void scatter_columns(const std::uint8_t* together, std::size_t blocks, std::uint8_t* target) const;
 
   StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input, 2 parameters
   std::size_t element_bytes_, length_, output_length_;
   Steps input_, output_;
-  bool are_columns_;
+  bool are_columns_, are_narrow_;
   std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_, temporary_size_;
   const PackKernels& pack_;
   int num_threads_;
