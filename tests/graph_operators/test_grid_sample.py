@@ -83,6 +83,23 @@ def test_channels_beside_each_other(
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
+@pytest.mark.parametrize(("height", "width"), [(1, 40), (40, 1), (8, 2), (2, 8), (3, 17)])
+@pytest.mark.parametrize("order", ["rows", "rows apart", "columns"])
+def test_points_beside_each_other(
+    devices: Devices, random_numbers: np.random.Generator, height: int, width: int, order: str
+) -> None:
+    """Or not, in the output: where they are, they are turned round, several rows at a time or parts of one."""
+    strides = {"rows": (width, 1), "rows apart": (width + 3, 1), "columns": (1, height)}[order]
+    plane = height * (width + 3)
+    tensors = {
+        "input_tensor": channels_last(random_numbers.normal(0, 1, (2, 35, 6, 7)).astype(np.float32)),
+        "grid_tensor": packed(random_numbers.uniform(-1.2, 1.2, (2, height, width, 2)).astype(np.float32)),
+        "output_tensor": blank_tensor("FLOAT32", (2, 35, height, width), (35 * plane, plane, *strides)),
+    }
+    attributes = {"interpolation": [1], "padding": [0], "align_corners": [0]}
+    assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
+
+
 @pytest.mark.parametrize(
     ("image", "grid", "output", "changed"),
     [

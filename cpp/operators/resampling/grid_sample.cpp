@@ -17,6 +17,7 @@
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/strides/transposed_elements.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -78,6 +79,7 @@ class GridSample final : public CompiledOperator {
  private:
   static constexpr std::int64_t kPoints = 256;   // of a task: 12 KiB
   static constexpr std::int64_t kChannels = 64;  // at a time
+  static constexpr std::int64_t kRows = 16;      // points of these
   static constexpr float kZeros[kChannels] = {};
 
   std::int64_t points_of_image() const { return desc().tensor(kOutput).sizes[2] * desc().tensor(kOutput).sizes[3]; }
@@ -175,17 +177,38 @@ class GridSample final : public CompiledOperator {
     }
   }
 
+  // Of some points and channels. Where the points are neighbours in the output and the channels are not, they are
+  // turned round, so that cache lines are written whole.
+  void sample_rows(const float* input, const Point* points, std::int64_t rows, std::int64_t channels,
+                   float* output) const noexcept {
+    const TensorLayout& layout = desc().tensor(kOutput);
+    const std::int64_t step = layout.strides[1];
+    if (step == 1) {
+      for (std::int64_t i = 0; i < rows; ++i) values(input, points[i], channels, output + points[i].output);
+      return;
+    }
+    float results[kRows * kChannels];
+    for (std::int64_t i = 0; i < rows; ++i) values(input, points[i], channels, results + i * channels);
+    const bool along_rows = layout.strides[3] == 1 || layout.sizes[3] == 1;
+    if (along_rows && points[rows - 1].output - points[0].output == rows - 1) {
+      transpose_elements(*target().kernels().pack, sizeof(float), results, channels, rows, channels,
+                         output + points[0].output, step);
+      return;
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* target = output + points[i].output;
+      for (std::int64_t c = 0; c < channels; ++c) target[c * step] = results[i * channels + c];
+    }
+  }
+
   void sample(const float* input, float* output, const Point* points, std::int64_t count) const noexcept {
     const std::int64_t channels = desc().tensor(kInput).sizes[1];
     const std::int64_t input_step = desc().tensor(kInput).strides[1], output_step = desc().tensor(kOutput).strides[1];
     if (channels_are_neighbours()) {
       for (std::int64_t first = 0; first < channels; first += kChannels) {
         const std::int64_t together = std::min(kChannels, channels - first);
-        float results[kChannels];
-        for (std::int64_t i = 0; i < count; ++i) {
-          values(input + first, points[i], together, results);
-          float* target = output + points[i].output + first * output_step;
-          for (std::int64_t c = 0; c < together; ++c) target[c * output_step] = results[c];
+        for (std::int64_t i = 0; i < count; i += kRows) {
+          sample_rows(input + first, points + i, std::min(kRows, count - i), together, output + first * output_step);
         }
       }
       return;
