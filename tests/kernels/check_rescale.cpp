@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "check.h"
@@ -54,6 +55,10 @@ struct Operands {
         flip(check.flip()),
         has_zero_points(shape.has_zero_points) {}
 
+  void close_gaps(Check& check) {
+    sums_stride = output_stride = n;
+    sums = draw<std::int32_t>(check, m * n, sum);
+  }
   std::size_t results() const { return (m - 1) * output_stride + n; }
   std::int32_t total(std::size_t row, std::size_t column) const {
     std::int64_t value = sums[row * sums_stride + column];
@@ -139,6 +144,35 @@ void check_block(Check& check, const Shape& shape, Edge edge) {
       edge);
 }
 
+// With the sums, their gaps included, where the output is, or elsewhere.
+void check_scaled_columns(Check& check, const Operands& operands, bool has_bias, bool in_place, Edge edge) {
+  const std::size_t stride = in_place ? operands.sums_stride : operands.output_stride;
+  std::vector<float> bias(has_bias ? operands.n : 0), expected((operands.m - 1) * stride + operands.n);
+  for (float& value : bias) value = check.number();
+  const GuardedBuffer<float> output(expected.size(), edge), multiplier(operands.column_multipliers, edge),
+      guarded_bias(bias, edge);
+  const GuardedBuffer<std::int32_t> sums(operands.sums, edge);
+  if (in_place) std::memcpy(output.data(), operands.sums.data(), operands.sums.size() * sizeof(float));
+  std::memcpy(expected.data(), output.data(), expected.size() * sizeof(float));
+  for (std::size_t row = 0; row < operands.m; ++row) {
+    for (std::size_t column = 0; column < operands.n; ++column) {
+      const auto sum = static_cast<float>(operands.sums[row * operands.sums_stride + column]);
+      const float scaled = sum * operands.column_multipliers[column];
+      expected[row * stride + column] = has_bias ? scaled + bias[column] : scaled;
+    }
+  }
+  check.table.rescale->scale_columns(
+      {.sums = in_place ? reinterpret_cast<const std::int32_t*>(output.data()) : sums.data(),
+       .sums_row_stride = operands.sums_stride,
+       .m = operands.m,
+       .n = operands.n,
+       .multiplier = multiplier.data(),
+       .bias = has_bias ? guarded_bias.data() : nullptr,
+       .output = output.data(),
+       .output_row_stride = stride});
+  check.equal_but_for_nans(output, expected);
+}
+
 }  // namespace
 
 void check_rescale(Check& check) {
@@ -150,6 +184,18 @@ void check_rescale(Check& check) {
         describe_case("rescale m %zu, n %zu, zero points %d, bias %d, edge %d", m, n, shape.has_zero_points,
                       shape.has_bias, static_cast<int>(edge));
         check_block(check, shape, edge);
+      }
+    }
+  }
+  for (const std::size_t n : Sizes{1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40}) {
+    for (const std::size_t m : Sizes{1, 3, 4, 5, 8, 9, 16, 17, 33, 49}) {
+      for (const Edge edge : kEdges) {
+        const bool has_bias = check.one_in(2), in_place = check.one_in(2), has_gaps = check.one_in(2);
+        describe_case("scaled columns m %zu, n %zu, bias %d, in place %d, gaps %d, edge %d", m, n, has_bias, in_place,
+                      has_gaps, static_cast<int>(edge));
+        Operands operands(check, {m, n, false, has_bias});
+        if (!has_gaps) operands.close_gaps(check);
+        check_scaled_columns(check, operands, has_bias, in_place, edge);
       }
     }
   }

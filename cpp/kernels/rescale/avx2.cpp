@@ -117,11 +117,78 @@ void with_or_without_bias(const RescaleBlock& block) noexcept {
   (block.bias != nullptr ? to_floats<Output, true> : to_floats<Output, false>)(block);
 }
 
+template <bool has_bias>
+inline __m256 scaled_vector(__m256i sum_i32x8, __m256 multiplier_f32x8, __m256 bias_f32x8) noexcept {
+  const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8);
+  return has_bias ? _mm256_add_ps(scaled_f32x8, bias_f32x8) : scaled_f32x8;
+}
+
+// The first count of eight sums, or all of them from eight on.
+template <bool has_bias>
+inline void scale_vector(const std::int32_t* sums, __m256 multiplier_f32x8, __m256 bias_f32x8, std::size_t count,
+                         float* output) noexcept {
+  if (count >= kLanes) {
+    const __m256i sum_i32x8 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
+    _mm256_storeu_ps(output, scaled_vector<has_bias>(sum_i32x8, multiplier_f32x8, bias_f32x8));
+    return;
+  }
+  const __m256i mask_i32x8 = mask_of(count), sum_i32x8 = _mm256_maskload_epi32(sums, mask_i32x8);
+  store(output, count, scaled_vector<has_bias>(sum_i32x8, multiplier_f32x8, bias_f32x8));
+}
+
+// A load waits for a store under a mask whose lanes reach into it, and those at the end of a row reach into the next:
+// so columns of some rows come one after the other, not rows.
+template <bool has_bias>
+void scale_rows(const ScaleColumnsBlock& block) noexcept {
+  constexpr std::size_t kRowsAtOnce = 8;
+  for (std::size_t first = 0; first < block.m; first += kRowsAtOnce) {
+    const std::size_t end = block.m - first < kRowsAtOnce ? block.m : first + kRowsAtOnce;
+    for (std::size_t column = 0; column < block.n; column += kLanes) {
+      const std::size_t count = block.n - column;
+      const __m256 multiplier_f32x8 = load(block.multiplier + column, count);
+      const __m256 bias_f32x8 = has_bias ? load(block.bias + column, count) : _mm256_setzero_ps();
+      for (std::size_t row = first; row < end; ++row) {
+        scale_vector<has_bias>(block.sums + row * block.sums_row_stride + column, multiplier_f32x8, bias_f32x8, count,
+                               block.output + row * block.output_row_stride + column);
+      }
+    }
+  }
+}
+
+// Rows shorter than two vectors, without gaps: multiplier and bias repeat after eight of them.
+template <bool has_bias>
+void scale_short_rows(const ScaleColumnsBlock& block) noexcept {
+  float multiplier[15 * kLanes], bias[15 * kLanes];
+  const std::size_t period = block.n * kLanes, count = block.m * block.n;
+  for (std::size_t i = 0; i < (count < period ? count : period); i += block.n) {
+    for (std::size_t column = 0; column < block.n; ++column) {
+      multiplier[i + column] = block.multiplier[column];
+      if (has_bias) bias[i + column] = block.bias[column];
+    }
+  }
+  for (std::size_t i = 0, place = 0; i < count; i += kLanes, place = place + kLanes == period ? 0 : place + kLanes) {
+    scale_vector<has_bias>(block.sums + i, load(multiplier + place, count - i),
+                           has_bias ? load(bias + place, count - i) : _mm256_setzero_ps(), count - i, block.output + i);
+  }
+}
+
+void scale_columns(const ScaleColumnsBlock& block) noexcept {
+  constexpr std::size_t kLeastRows = 4;  // of which repeated multipliers pay
+  const bool are_short = block.n < 2 * kLanes && block.m >= kLeastRows && block.sums_row_stride == block.n &&
+                         block.output_row_stride == block.n;
+  if (block.bias != nullptr) {
+    (are_short ? scale_short_rows<true> : scale_rows<true>)(block);
+  } else {
+    (are_short ? scale_short_rows<false> : scale_rows<false>)(block);
+  }
+}
+
 }  // namespace
 
 constinit const RescaleKernels avx2::rescale = {.to_sums = to_sums,
                                                 .to_codes = to_codes,
                                                 .to_float32 = with_or_without_bias<float>,
-                                                .to_float16 = with_or_without_bias<Half>};
+                                                .to_float16 = with_or_without_bias<Half>,
+                                                .scale_columns = scale_columns};
 
 }  // namespace dmlcpu

@@ -115,11 +115,68 @@ void with_or_without_bias(const RescaleBlock& block) noexcept {
   (block.bias != nullptr ? to_floats<Output, true> : to_floats<Output, false>)(block);
 }
 
+template <bool has_bias>
+inline void scale_vector(const std::int32_t* sums, __m512 multiplier_f32x16, __m512 bias_f32x16, __mmask16 mask,
+                         float* output) noexcept {
+  const __m512 sum_f32x16 = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(mask, sums));
+  const __m512 scaled_f32x16 = _mm512_mul_ps(sum_f32x16, multiplier_f32x16);
+  store(output, mask, has_bias ? _mm512_add_ps(scaled_f32x16, bias_f32x16) : scaled_f32x16);
+}
+
+// A load waits for a store under a mask whose lanes reach into it, and those at the end of a row reach into the next:
+// so columns of some rows come one after the other, not rows.
+template <bool has_bias>
+void scale_rows(const ScaleColumnsBlock& block) noexcept {
+  constexpr std::size_t kRowsAtOnce = 8;
+  for (std::size_t first = 0; first < block.m; first += kRowsAtOnce) {
+    const std::size_t end = block.m - first < kRowsAtOnce ? block.m : first + kRowsAtOnce;
+    for (std::size_t column = 0; column < block.n; column += 16) {
+      const __mmask16 mask = lane_mask(block.n - column);
+      const __m512 multiplier_f32x16 = load(block.multiplier + column, mask);
+      const __m512 bias_f32x16 = has_bias ? load(block.bias + column, mask) : _mm512_setzero_ps();
+      for (std::size_t row = first; row < end; ++row) {
+        scale_vector<has_bias>(block.sums + row * block.sums_row_stride + column, multiplier_f32x16, bias_f32x16, mask,
+                               block.output + row * block.output_row_stride + column);
+      }
+    }
+  }
+}
+
+// Rows shorter than a vector, without gaps: multiplier and bias repeat after sixteen of them.
+template <bool has_bias>
+void scale_short_rows(const ScaleColumnsBlock& block) noexcept {
+  float multiplier[15 * 16], bias[15 * 16];
+  const std::size_t period = block.n * 16, count = block.m * block.n;
+  for (std::size_t i = 0; i < (count < period ? count : period); i += block.n) {
+    for (std::size_t column = 0; column < block.n; ++column) {
+      multiplier[i + column] = block.multiplier[column];
+      if (has_bias) bias[i + column] = block.bias[column];
+    }
+  }
+  for (std::size_t i = 0, place = 0; i < count; i += 16, place = place + 16 == period ? 0 : place + 16) {
+    const __mmask16 mask = lane_mask(count - i);
+    scale_vector<has_bias>(block.sums + i, load(multiplier + place, mask),
+                           has_bias ? load(bias + place, mask) : _mm512_setzero_ps(), mask, block.output + i);
+  }
+}
+
+void scale_columns(const ScaleColumnsBlock& block) noexcept {
+  constexpr std::size_t kLeastRows = 4;  // of which repeated multipliers pay
+  const bool are_short =
+      block.n < 16 && block.m >= kLeastRows && block.sums_row_stride == block.n && block.output_row_stride == block.n;
+  if (block.bias != nullptr) {
+    (are_short ? scale_short_rows<true> : scale_rows<true>)(block);
+  } else {
+    (are_short ? scale_short_rows<false> : scale_rows<false>)(block);
+  }
+}
+
 }  // namespace
 
 constinit const RescaleKernels avx512_vnni::rescale = {.to_sums = to_sums,
                                                        .to_codes = to_codes,
                                                        .to_float32 = with_or_without_bias<float>,
-                                                       .to_float16 = with_or_without_bias<Half>};
+                                                       .to_float16 = with_or_without_bias<Half>,
+                                                       .scale_columns = scale_columns};
 
 }  // namespace dmlcpu

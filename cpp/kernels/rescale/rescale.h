@@ -9,6 +9,10 @@
 //   to_float32    f32(total) * multiplier, or fma(f32(total), multiplier, bias[row][column])
 //   to_float16    the float32 result rounded to nearest even
 //
+//   scale_columns, which knows terms of columns only, and another formula than to_float32
+//                 f32(sums[row][column]) * multiplier[column], plus bias[column], or without it: each of the two
+//                 rounded, not fused. NaN gives NaN.
+//
 // The conversion to float32 rounds to even above 2^24, the multiplier is rounded once. Codes are gemm.h's: rne and sat,
 // the offset domain of row_output_zero_point and the flip. The bias is of the output's type; FLOAT16 is widened. The
 // multiply-add with a bias is fused, that without one a product. Floats that are no numbers are all the same, quiet,
@@ -16,7 +20,8 @@
 //
 // Contract: m rows of n elements at the strides given, in elements. row_zero_point and column_sum may both be null:
 // nothing is subtracted; bias may be null; what a function does not name is not read. The output overlaps nothing, but
-// that of to_sums may be its sums. Reads and writes nothing else; no alignment beyond the element's own.
+// those of to_sums and of scale_columns may be its sums. Reads and writes nothing else; no alignment beyond the
+// element's own.
 #pragma once
 
 #include <cstddef>
@@ -41,13 +46,26 @@ struct RescaleBlock {
   std::size_t output_row_stride;
 };
 
+struct ScaleColumnsBlock {
+  const std::int32_t* sums;
+  std::size_t sums_row_stride;
+  std::size_t m;
+  std::size_t n;
+  const float* multiplier;
+  const float* bias;  // or null
+  float* output;
+  std::size_t output_row_stride;
+};
+
 using RescaleFunction = void (*)(const RescaleBlock& block) noexcept;
+using ScaleColumnsFunction = void (*)(const ScaleColumnsBlock& block) noexcept;
 
 struct RescaleKernels {
   RescaleFunction to_sums;
   RescaleFunction to_codes;
   RescaleFunction to_float32;
   RescaleFunction to_float16;
+  ScaleColumnsFunction scale_columns;
 };
 
 namespace scalar {

@@ -61,9 +61,27 @@ void to_floats(const RescaleBlock& block) noexcept {
   });
 }
 
+// Sums are read as bytes, since the output may be in their place.
+void scale_columns(const ScaleColumnsBlock& block) noexcept {
+  for (std::size_t row = 0; row < block.m; ++row) {
+    const std::int32_t* sums = block.sums + row * block.sums_row_stride;
+    float* output = block.output + row * block.output_row_stride;
+    for (std::size_t column = 0; column < block.n; ++column) {
+      std::int32_t sum;
+      std::memcpy(&sum, sums + column, sizeof(sum));
+      const float scaled = static_cast<float>(sum) * block.multiplier[column];
+      const float value = block.bias == nullptr ? scaled : scaled + block.bias[column];
+      std::memcpy(output + column, &value, sizeof(value));
+    }
+  }
+}
+
 }  // namespace
 
-constinit const RescaleKernels scalar::rescale = {
-    .to_sums = to_sums, .to_codes = to_codes, .to_float32 = to_floats<float>, .to_float16 = to_floats<Half>};
+constinit const RescaleKernels scalar::rescale = {.to_sums = to_sums,
+                                                  .to_codes = to_codes,
+                                                  .to_float32 = to_floats<float>,
+                                                  .to_float16 = to_floats<Half>,
+                                                  .scale_columns = scale_columns};
 
 }  // namespace dmlcpu
