@@ -22,6 +22,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc
 std::unique_ptr<CompiledOperator> compile_quantized_linear_average_pooling(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_convolution_integer_to_float(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_matrix_multiply(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer_to_float(OperatorDesc desc, ExecutionTarget target);
@@ -163,6 +164,11 @@ inline constexpr OperatorRow kOperators[] = {
      Arrangement::channels,
      {kCodes, kCodes, kCodes, kCodes},
      {kInt32}},
+    {"CONVOLUTION_INTEGER_TO_FLOAT",
+     compile_convolution_integer_to_float,
+     Arrangement::channels,
+     {kCodes, kCodes, kCodes, kCodes, kFloat32, kFloat32},
+     {kFloat32}},
     {"MATRIX_MULTIPLY_INTEGER",
      compile_matrix_multiply_integer,
      Arrangement::own,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "operators/convolution/convolution_geometry.h"
+#include "operators/convolution/scaled_sums.h"
 #include "operators/operator.h"
 
 namespace dmlcpu {
@@ -37,10 +38,11 @@ struct ConvolutionDispatch {
   ChannelParameters channels;  // as arrange() leaves them
   float output_zero_point;     // in the offset domain, see kernels/gemm/gemm.h
   std::uint8_t output_flip;
-  std::uint8_t* output;  // codes, or the bytes of 32-bit sums
+  std::uint8_t* output;  // codes, or the bytes of 32-bit sums or of floats
   // Null, or what is applied to codes once they and the channels beside them are there. The output has its channels
   // innermost then, without gaps.
   const CodesEpilogue* epilogue;
+  const ScaledSums* to_floats = nullptr;  // null, or what sums become floats by
 };
 
 class ConvolutionAlgorithm {

@@ -27,7 +27,7 @@ struct ConvolutionGeometry {
   std::int64_t dilation_height, dilation_width;
   std::int64_t padding_top, padding_left;
   std::int64_t groups;
-  std::int64_t output_bytes;           // of an element: 1 for codes, 4 for sums
+  std::int64_t output_bytes;           // of an element: 1 for codes, 4 for sums and floats made of them
   PlaneStrides input, output, filter;  // of the filter: n is the output channel, c the input channel of its group
   // Whether a zero point of the filter, as products see it, may be other than 0.
   bool has_filter_zero_points = true;

@@ -54,10 +54,12 @@ std::int32_t ConvolutionParameters::input_zero_point(const TensorPointers& tenso
 }
 
 void ConvolutionParameters::check_parameters() const {
-  for (const std::size_t number : {numbers_.input_scale, numbers_.filter_scale, numbers_.output_scale}) {
+  for (const std::size_t number :
+       {numbers_.input_scale, numbers_.filter_scale, numbers_.output_scale, numbers_.float_scale}) {
     if (number != kAbsent) desc_.tensor(number);
   }
-  for (const std::size_t number : {numbers_.filter_scale, numbers_.filter_zero_point, numbers_.bias}) {
+  for (const std::size_t number :
+       {numbers_.filter_scale, numbers_.filter_zero_point, numbers_.bias, numbers_.float_scale, numbers_.float_bias}) {
     const std::optional<TensorLayout>& layout = desc_.optional_tensor(number);
     if (!layout) continue;
     const std::int64_t channels = layout->rank > 1 ? layout->sizes[1] : 1;
@@ -147,6 +149,24 @@ void ConvolutionParameters::prepare_multipliers(const TensorPointers& tensors, f
   // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
   // multiply.
   std::fill_n(multiplier + channels, static_cast<std::int64_t>(channel_elements()) - channels, 0.0F);
+}
+
+std::size_t ConvolutionParameters::float_bytes() const {
+  return round_up(as_size(geometry_.output_channels) * sizeof(float), kAlignment);
+}
+
+ConvolutionParameters::FloatParameters ConvolutionParameters::prepare_floats(const TensorPointers& tensors,
+                                                                             std::uint8_t* memory) const {
+  const auto of_channels = [&](std::size_t number, std::uint8_t* values) -> const float* {
+    const auto* given = elements_of<float>(tensors, number);
+    if (given == nullptr) return nullptr;
+    auto* prepared = reinterpret_cast<float*>(values);
+    with_constant_stride(channel_stride(desc_.optional_tensor(number)), [&](auto stride) {
+      for (std::int64_t c = 0; c < geometry_.output_channels; ++c) prepared[c] = given[c * stride];
+    });
+    return prepared;
+  };
+  return {of_channels(numbers_.float_scale, memory), of_channels(numbers_.float_bias, memory + float_bytes())};
 }
 
 }  // namespace dmlcpu

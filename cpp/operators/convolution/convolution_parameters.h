@@ -15,6 +15,7 @@ struct ConvolutionTensors {
   std::size_t input, input_scale, input_zero_point;
   std::size_t filter, filter_scale, filter_zero_point;
   std::size_t bias, output_scale, output_zero_point, output;
+  std::size_t float_scale, float_bias;  // FLOAT32, of sums that become floats
 };
 
 // Null for a tensor that is absent.
@@ -38,6 +39,15 @@ class ConvolutionParameters {
   std::size_t kept_size() const { return algorithm_.arranges_all() ? arranged_end_ : size_; }
   void prepare_kept(const TensorPointers& tensors, const std::uint8_t* packed_filter, std::uint8_t* memory) const;
 
+  // The scales and biases that make floats of sums, of an element for each channel, in float_size() bytes, 64-byte
+  // aligned; biases are null where there are none.
+  struct FloatParameters {
+    const float *multiplier, *bias;
+  };
+  bool makes_floats() const { return numbers_.float_scale != kAbsent; }
+  std::size_t float_size() const { return makes_floats() ? 2 * float_bytes() : 0; }
+  FloatParameters prepare_floats(const TensorPointers& tensors, std::uint8_t* memory) const;
+
   // 0x80 where the codes change their signedness for the products, and the input's zero point as these see it.
   std::uint8_t input_flip() const { return algorithm_.reads_signed() ? std::uint8_t{0} : geometry_.input_flip; }
   std::uint8_t filter_flip() const { return filter_flip_; }
@@ -48,6 +58,7 @@ class ConvolutionParameters {
   // Elements of an array of channels.
   std::size_t channel_elements() const { return geometry_.padded_channels(algorithm_.channels_at_once()); }
 
+  std::size_t float_bytes() const;
   void check_parameters() const;
   // From three arrays of channels in `channels`.
   ChannelParameters arrange(const TensorPointers& tensors, const std::uint8_t* packed_filter, std::uint8_t* memory,

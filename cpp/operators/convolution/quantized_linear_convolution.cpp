@@ -1,6 +1,12 @@
-// QUANTIZED_LINEAR_CONVOLUTION, and CONVOLUTION_INTEGER, which ends in the sums: the filter, the parameters of channels
-// and the dispatches of whichever algorithm was chosen.
+// QUANTIZED_LINEAR_CONVOLUTION, CONVOLUTION_INTEGER, which ends in the sums, and of graphs alone
+// CONVOLUTION_INTEGER_TO_FLOAT: the filter, the parameters of channels and the dispatches of whichever algorithm was
+// chosen.
+//
+// CONVOLUTION_INTEGER_TO_FLOAT: tensors input, input zero point, filter, filter zero point, as CONVOLUTION_INTEGER has
+// them, scale, bias (or absent) and output, FLOAT32. Scale and bias have one element, or one for each output channel.
+//   output = f32(sum) * scale + bias          each of the conversion, the product and the sum rounded, none fused
 #include <memory>
+#include <optional>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/convolution_choice.h"
@@ -13,8 +19,9 @@
 namespace dmlcpu {
 namespace {
 
-constexpr ConvolutionTensors kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-constexpr ConvolutionTensors kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
+constexpr ConvolutionTensors kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, kAbsent, kAbsent};
+constexpr ConvolutionTensors kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4, kAbsent, kAbsent};
+constexpr ConvolutionTensors kIntegerToFloat = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 6, 4, 5};
 
 ConvolutionGeometry geometry_of(const OperatorDesc& desc, const ConvolutionTensors& numbers) {
   ConvolutionGeometry geometry =
@@ -41,6 +48,7 @@ class Convolution final : public CompiledOperator {
     BufferLayout layout;
     packed_filter_ = layout.take(filter_owned_ ? 0 : algorithm_->packed_filter_size());
     prepared_parameters_ = layout.take(prepares_once_ ? 0 : parameters_.size());
+    float_parameters_ = layout.take(parameters_.float_size());
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
@@ -49,7 +57,8 @@ class Convolution final : public CompiledOperator {
   std::string describe() const override {
     return algorithm_->describe() + "\nthreads: " + threads_that_pay(geometry_, target()) +
            "\nfilter: " + (filter_owned_ ? "packed once, " : "packed at each dispatch, ") +
-           std::to_string(algorithm_->packed_filter_size()) + " bytes";
+           std::to_string(algorithm_->packed_filter_size()) + " bytes" +
+           (parameters_.makes_floats() ? "\nsums: scaled to floats in the task that made them" : "");
   }
 
  protected:
@@ -97,6 +106,11 @@ class Convolution final : public CompiledOperator {
     const ChannelParameters channels = prepares_once_
                                            ? *reinterpret_cast<const ChannelParameters*>(prepared())
                                            : parameters_.prepare(tensors, filter, scratch + prepared_parameters_);
+    std::optional<ScaledSums> to_floats;
+    if (parameters_.makes_floats()) {
+      const auto [multiplier, bias] = parameters_.prepare_floats(tensors, scratch + float_parameters_);
+      to_floats.emplace(*target().kernels().rescale, multiplier, bias);
+    }
     const std::uint8_t output_flip = offset_flip(output_type_);
     algorithm_->run(
         {.source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
@@ -108,7 +122,8 @@ class Convolution final : public CompiledOperator {
              value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type_) + output_flip,
          .output_flip = output_flip,
          .output = static_cast<std::uint8_t*>(tensors[numbers_.output]),
-         .epilogue = epilogue},
+         .epilogue = epilogue,
+         .to_floats = to_floats ? &*to_floats : nullptr},
         scratch + algorithm_scratch_);
   }
 
@@ -120,7 +135,8 @@ class Convolution final : public CompiledOperator {
   ConvolutionParameters parameters_;
   bool prepares_once_ = false;  // the parameters of channels, at initialize
   // Offsets into the scratch buffer.
-  std::size_t packed_filter_ = 0, prepared_parameters_ = 0, algorithm_scratch_ = 0, scratch_size_ = 0;
+  std::size_t packed_filter_ = 0, prepared_parameters_ = 0, float_parameters_ = 0, algorithm_scratch_ = 0;
+  std::size_t scratch_size_ = 0;
 };
 
 }  // namespace
@@ -131,6 +147,10 @@ std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorD
 
 std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target) {
   return std::make_unique<Convolution>(std::move(desc), target, kInteger);
+}
+
+std::unique_ptr<CompiledOperator> compile_convolution_integer_to_float(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<Convolution>(std::move(desc), target, kIntegerToFloat);
 }
 
 }  // namespace dmlcpu

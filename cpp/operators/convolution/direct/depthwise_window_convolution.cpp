@@ -33,7 +33,7 @@ constexpr std::int64_t kRowsBytes = 98304, kBlockBytes = 2 * static_cast<std::in
 // Output columns that a strip has at least, where there are as many: each strip interleaves the columns that it shares
 // with its neighbours once more.
 constexpr std::int64_t kLeastStripColumns = 16;
-// Output rows that a kernel is called for, and where stages follow that read their codes again.
+// Output rows that a kernel is called for, and where stages follow that read them again.
 constexpr std::int64_t kRowsAtOnce = 16, kRowsBeforeStages = 4;
 // Outputs of a phase: each interleaves the columns of a window to begin with.
 constexpr std::int64_t kLeastPhasePixels = 2;
@@ -111,6 +111,8 @@ class DepthwiseWindowConvolution final : public ArrangedConvolution {
   std::int32_t pack_lane(const std::uint8_t* of_channel, std::uint8_t flip, std::uint8_t* codes) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                 const std::uint8_t* padding) const noexcept;
+  void finish_rows(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::size_t rows,
+                   std::uint8_t* output) const noexcept;
   // The part of rows in which a phase of the outputs of a strip is computed.
   void run_phase(DepthwiseWindowRun run, const PaddedStrips::Task& task, std::int64_t phase,
                  const std::uint8_t* const* rows) const noexcept;
@@ -187,7 +189,8 @@ void DepthwiseWindowConvolution::run_task(const ConvolutionDispatch& dispatch, c
       .output = nullptr,
       .output_pixel_stride = as_size(phases_ * strides.w),
       .output_row_stride = as_size(strides.h)};
-  const std::int64_t at_once = dispatch.epilogue == nullptr ? kRowsAtOnce : kRowsBeforeStages;
+  const bool has_stages = dispatch.epilogue != nullptr || dispatch.to_floats != nullptr;
+  const std::int64_t at_once = has_stages ? kRowsBeforeStages : kRowsAtOnce;
   for (std::int64_t row = task.first_row; row < task.end_row; row += at_once) {
     run.output_rows = as_size(std::min(at_once, task.end_row - row));
     for (std::size_t i = 0; i < run.output_rows * window_; ++i) {
@@ -206,10 +209,26 @@ void DepthwiseWindowConvolution::run_task(const ConvolutionDispatch& dispatch, c
       run.output = output;
     }
     for (std::int64_t phase = 0; phase < std::min(phases_, task.columns); ++phase) run_phase(run, task, phase, rows);
-    if (dispatch.epilogue == nullptr) continue;
-    for (std::size_t i = 0; i < run.output_rows; ++i, output += strides.h) {
-      dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
-    }
+    finish_rows(dispatch, task, run.output_rows, output);
+  }
+}
+
+// Makes floats of sums, or applies the stages, where there are any.
+void DepthwiseWindowConvolution::finish_rows(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
+                                             std::size_t rows, std::uint8_t* output) const noexcept {
+  const PlaneStrides& strides = geometry_.output;
+  if (dispatch.to_floats != nullptr) {
+    dispatch.to_floats->apply({.sums = output,
+                               .runs = rows,
+                               .run_stride = as_size(strides.h),
+                               .pixels = as_size(task.columns),
+                               .pixel_stride = as_size(strides.w),
+                               .first_channel = 0,
+                               .channels = channels_});
+  }
+  if (dispatch.epilogue == nullptr) return;
+  for (std::size_t i = 0; i < rows; ++i, output += strides.h) {
+    dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
   }
 }
 

@@ -232,6 +232,8 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                                                                        tile.row * strides.h + tile.column * strides.w);
     const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
     std::uint8_t* results = direct ? output : own + plan_.scratch.results;
+    const std::size_t row_stride = direct ? tile.output_row_stride : as_size(channels);
+    const std::size_t run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels);
     gemm_.multiply({.a = activations.data,
                     .a_row_stride = activations.row_stride,
                     .a_run_stride = activations.run_stride,
@@ -252,12 +254,21 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_zero_point = dispatch.output_zero_point,
                     .flip = dispatch.output_flip,
                     .output = ends_in_sums ? nullptr : results,
-                    .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
-                    .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
+                    .output_row_stride = row_stride,
+                    .output_run_stride = run_stride,
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
                     .a_is_signed = plan_.reads_signed,
                     .padding = plan_.cut.source.padding,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
+    if (dispatch.to_floats != nullptr) {
+      dispatch.to_floats->apply({.sums = results,
+                                 .runs = as_size(tile.runs),
+                                 .run_stride = run_stride,
+                                 .pixels = as_size(tile.m),
+                                 .pixel_stride = row_stride,
+                                 .first_channel = as_size(channel),
+                                 .channels = as_size(channels)});
+    }
     if (!direct) scatter(results, tile, channels, output);
   }
 }
