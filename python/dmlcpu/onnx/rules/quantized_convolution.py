@@ -23,11 +23,11 @@ from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, 
 __all__ = [
     "Filter",
     "QuantizedConvolution",
+    "codes_of_filter",
     "convolution_of_computed",
-    "convolution_sums",
     "filter_of",
+    "for_channels",
     "groups_of",
-    "scaled_sums",
     "with_bias",
 ]
 
@@ -178,34 +178,17 @@ class QuantizedConvolution(Deferred):
         return self._lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", inputs, parameters.dtype, self.shape, attributes)
 
     def floats(self) -> Tensor:
-        """Add the integer convolution, and scale its sums."""
-        return scaled_sums(self._lowering, self.sums(), self._filter.unit(self._parameters), self._bias)
-
-    def sums(self) -> Tensor:
-        """Add the integer convolution, without the bias."""
+        """Add the convolution with its scaled sums."""
+        shape = self.shape
+        along = (1, -1, *(1,) * (len(shape) - 2))
+        unit = self._filter.unit(self._parameters)
         _, zero_point = self._lowering.pair(self._parameters)
-        _, filter_zero_point = self._filter.parameters(len(self.shape))
-        inputs: list[Operand] = [self._x, zero_point, self._filter.codes, filter_zero_point]
-        return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
-
-
-def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | None) -> Tensor:
-    """Return the floats that sums stand for.
-
-    Args:
-        lowering: Where operators are added.
-        sums: INT32, {N, C, ...}.
-        unit: FLOAT32, of all sums or one for each channel.
-        bias: INT32, {C}, in the same unit.
-    """
-    shape = sums.shape
-    along = (1, -1, *(1,) * (len(shape) - 2))
-    floats = lowering.emit("CAST", [sums], np.float32, shape)
-    product = on_floats(lowering, FloatBinary.MULTIPLY, floats, Constant(unit.reshape(along)))
-    if bias is None:
-        return product
-    scaled = bias.astype(np.float32) * unit
-    return on_floats(lowering, FloatBinary.ADD, product, Constant(scaled.reshape(along)))
+        _, filter_zero_point = self._filter.parameters(len(shape))
+        bias = None if self._bias is None else (self._bias.astype(np.float32) * unit).reshape(along)
+        inputs: list[Operand] = [
+            self._x, zero_point, self._filter.codes, filter_zero_point, unit.reshape(along), bias,
+        ]  # fmt: skip
+        return self._lowering.emit("CONVOLUTION_INTEGER_TO_FLOAT", inputs, np.float32, shape, self._attributes())
 
 
 def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
@@ -224,15 +207,19 @@ def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
     return groups
 
 
-def _codes(value: Value | None) -> Tensor | Array:
-    """Return a filter, computed or constant."""
+def codes_of_filter(value: Value | None) -> Tensor | Array:
+    """Return a filter, computed or constant.
+
+    Raises:
+        NotNative: It is not of codes.
+    """
     codes = value if isinstance(value, Tensor) else constant(value, "the filter")
     if codes.dtype not in CODE_TYPES:
         raise NotNative(f"a filter of type {codes.dtype}")
     return codes
 
 
-def _for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
+def for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
     """Return one value, or one for each output channel, as {1, channels, 1, ...}."""
     count = 1 if value is not None and math.prod(value.shape) == 1 else channels
     return aligned(lowering, value, (1, count, *(1,) * (rank - 2)), "scales")
@@ -241,7 +228,7 @@ def _for_channels(lowering: Lowering, value: Value | None, channels: int, rank: 
 def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: Sequence[Value | None]) -> Tensor:
     """Add a quantized convolution of which more than the input is computed."""
     _, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = inputs
-    weights = _codes(w)
+    weights = codes_of_filter(w)
     rank = len(x.shape)
     groups = groups_of(node, x.shape, weights.shape)
     window = window_of(node, x.shape[2:], weights.shape[2:])
@@ -253,8 +240,8 @@ def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: S
         aligned(lowering, x_scale, ones, "a scale"),
         aligned(lowering, x_zero_point, ones, "a zero point"),
         weights,
-        _for_channels(lowering, w_scale, channels, rank),
-        _for_channels(lowering, w_zero_point, channels, rank),
+        for_channels(lowering, w_scale, channels, rank),
+        for_channels(lowering, w_zero_point, channels, rank),
         aligned(lowering, bias, (1, channels, *ones[2:]), "a bias"),
         aligned(lowering, y_scale, ones, "a scale"),
         output_zero_point,
@@ -262,22 +249,3 @@ def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: S
     attributes = {**window.attributes(), "group_count": (groups,)}
     shape = (x.shape[0], channels, *window.output)
     return lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", operands, output_zero_point.dtype, shape, attributes)
-
-
-def convolution_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
-    """Add the ConvInteger of an image; the input's zero point may be computed.
-
-    Raises:
-        NotNative: The input or the filter has no codes, or they do not fit each other.
-    """
-    x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
-    if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
-        raise NotNative("an input that is no tensor of codes")
-    weights = _codes(w)
-    groups = groups_of(node, x.shape, weights.shape)
-    window = window_of(node, x.shape[2:], weights.shape[2:])
-    points = aligned(lowering, x_zero_point, (1,) * len(x.shape), "a zero point")
-    filter_points = _for_channels(lowering, w_zero_point, weights.shape[0], len(x.shape))
-    shape = (x.shape[0], weights.shape[0], *window.output)
-    attributes = {**window.attributes(), "group_count": (groups,)}
-    return lowering.emit("CONVOLUTION_INTEGER", [x, points, weights, filter_points], np.int32, shape, attributes)

@@ -11,6 +11,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
 from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
 from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
@@ -19,7 +20,6 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     Filter,
     QuantizedConvolution,
     convolution_of_computed,
-    convolution_sums,
     filter_of,
     groups_of,
     with_bias,
@@ -121,7 +121,7 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ConvInteger; the input's zero point may be computed."""
     of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
-    return [(volume_sums if of_volume else convolution_sums)(lowering, node, inputs)]
+    return [(volume_sums if of_volume else IntegerConvolution)(lowering, node, inputs)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.convolution.transposed_blocks import are_blocks, transpos
 from dmlcpu.onnx.rules.convolution.transposed_phases import Phase, PhasedConvolution, phases_of_node, taps_of
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, present
-from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, scaled_sums, with_bias
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["FEWEST_CHANNELS", "RULES"]
@@ -43,10 +43,8 @@ class TransposedConvolution(Deferred):
         return self._assembled(lambda part: part.quantized(parameters))
 
     def floats(self) -> Tensor:
-        """Add integer convolutions, and scale their sums."""
-        assert self._x.parameters is not None
-        sums = self._assembled(QuantizedConvolution.sums)
-        return scaled_sums(self._lowering, sums, self._filter.unit(self._x.parameters), self._bias)
+        """Add convolutions with their scaled sums."""
+        return self._assembled(QuantizedConvolution.floats)
 
     def _assembled(self, compute: Callable[[QuantizedConvolution], Tensor]) -> Tensor:
         return self._phased.assembled(lambda leading, columns: compute(self._convolution(leading, columns)))

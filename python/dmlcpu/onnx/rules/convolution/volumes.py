@@ -21,11 +21,12 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of
-from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, convolution_sums
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window, window_of
 from dmlcpu.onnx.values import Array, Constant, Elements, Table, Tensor, Value
 
@@ -149,5 +150,5 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         "group": groups,
     }
     operands: list[Value | None] = [image, Constant(_of_slices(weights)), x_zero_point, w_zero_point]
-    sums = convolution_sums(lowering, replace(node, attributes=attributes), operands)
+    sums = IntegerConvolution(lowering, replace(node, attributes=attributes), operands)
     return _as_volumes(lowering, sums, x.shape[0], depth, plane)
