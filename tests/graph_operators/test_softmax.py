@@ -127,6 +127,22 @@ def test_short_rows_beside_each_other(
     assert_softmax(devices, packed(x), output, 1)
 
 
+@pytest.mark.parametrize("count", [1, 2, 9, 16, 17])
+@pytest.mark.parametrize("rows", [3, 4, 17, 1000, 20_001])
+@pytest.mark.parametrize("apart", ["input", "output", "both"])
+def test_short_rows_apart(
+    devices: Devices, random_numbers: np.random.Generator, count: int, rows: int, apart: str
+) -> None:
+    """Through scratch memory, unless they are few: elements of a row are neighbours where rows are apart."""
+    x = random_numbers.normal(0, 30, (2, count, rows)).astype(np.float32)
+    x[random_numbers.random(x.shape) < 0.1] = -np.inf
+    x[random_numbers.random(x.shape) < 0.01] = np.nan
+    strides = (count * rows, 1, count)
+    turned = StridedTensor("FLOAT32", x.shape, strides, np.moveaxis(x, 1, 2).reshape(-1).copy())
+    output = blank_tensor("FLOAT32", x.shape, None if apart == "input" else strides)
+    assert_softmax(devices, packed(x) if apart == "output" else turned, output, 1)
+
+
 def test_probabilities_are_accurate(devices: Devices, random_numbers: np.random.Generator) -> None:
     """Against float64: within 2 units in the last place, where they are normal numbers."""
     x = random_numbers.normal(0, 4, (50, 1000)).astype(np.float32)

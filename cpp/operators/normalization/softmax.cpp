@@ -9,7 +9,7 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
-// Short rows beside each other take a lane of the kernel each.
+// Short rows take a lane of the kernel each.
 AxisRows::Results results_of(const OperatorDesc& desc) {
   const TensorLayout& output = desc.tensor(kOutput);
   const auto length = static_cast<std::size_t>(output.sizes[index_attribute(desc, "axis", output.rank)]);

@@ -62,13 +62,17 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   };
   output_ = steps(desc.tensor(output), 0);
   input_ = steps(desc.tensor(input), 1);
-  are_columns_ =
-      results != Results::each && positions_.length() > 1 && positions_.stride(0) == 1 && positions_.stride(1) == 1;
+  are_columns_ = results != Results::each && positions_.length() > 1;
+  are_apart_ = are_columns_ && (positions_.stride(0) != 1 || positions_.stride(1) != 1);
+  // Of fewer most lanes would be empty.
+  constexpr std::size_t kLeastApart = 4;
+  if (are_apart_ && (results == Results::one || positions_.length() < kLeastApart)) are_columns_ = are_apart_ = false;
   // Narrower ones cost more calls than the copies do, which stay in a level-1 cache.
   constexpr std::size_t kNarrow = 16, kNarrowElements = 4096;
-  are_narrow_ = are_columns_ && positions_.length() < kNarrow && positions_.rows() >= kNarrow &&
+  are_narrow_ = are_columns_ && !are_apart_ && positions_.length() < kNarrow && positions_.rows() >= kNarrow &&
                 length_ * positions_.length() * kNarrow <= kNarrowElements;
   rows_of_block_ = are_narrow_    ? kNarrowElements / (length_ * positions_.length())
+                   : are_apart_   ? std::max(kNarrowElements / length_, kRows)
                    : are_columns_ ? std::clamp(StridedRuns::kElementsPerTask / length_, kRows, kMostColumns)
                                   : std::clamp(kBlockElements / length_, std::size_t{1}, kRows);
   const std::size_t along = are_narrow_ ? positions_.rows() : positions_.length();
@@ -141,27 +145,29 @@ void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, s
   });
 }
 
-// An element of each block at once, as a block has few.
+// An element of each block, or of each row, at once, as a block or a row has few.
 void AxisRows::gather_columns(const std::uint8_t* source, std::size_t blocks, std::uint8_t* together) const {
-  const auto columns = static_cast<std::int64_t>(positions_.length()), count = static_cast<std::int64_t>(blocks);
+  const auto columns = static_cast<std::int64_t>(are_narrow_ ? positions_.length() : 1);
+  const auto count = static_cast<std::int64_t>(blocks);
+  const std::int64_t step = are_narrow_ ? positions_.row_stride(1) : positions_.stride(1);
   with_element_of(element_bytes_, [&]<class Element>(Element) {
     auto* target = reinterpret_cast<Element*>(together);
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(length_); ++i, target += columns * count) {
       const auto* row = reinterpret_cast<const Element*>(source + i * input_.element_step);
-      for (std::int64_t j = 0; j < columns; ++j)
-        copy_steps(row + j, positions_.row_stride(1), target + j, columns, count);
+      for (std::int64_t j = 0; j < columns; ++j) copy_steps(row + j, step, target + j, columns, count);
     }
   });
 }
 
 void AxisRows::scatter_columns(const std::uint8_t* together, std::size_t blocks, std::uint8_t* target) const {
-  const auto columns = static_cast<std::int64_t>(positions_.length()), count = static_cast<std::int64_t>(blocks);
+  const auto columns = static_cast<std::int64_t>(are_narrow_ ? positions_.length() : 1);
+  const auto count = static_cast<std::int64_t>(blocks);
+  const std::int64_t step = are_narrow_ ? positions_.row_stride(0) : positions_.stride(0);
   with_element_of(element_bytes_, [&]<class Element>(Element) {
     const auto* source = reinterpret_cast<const Element*>(together);
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(output_length_); ++i, source += columns * count) {
       auto* row = reinterpret_cast<Element*>(target + i * output_.element_step);
-      for (std::int64_t j = 0; j < columns; ++j)
-        copy_steps(source + j, columns, row + j, positions_.row_stride(0), count);
+      for (std::int64_t j = 0; j < columns; ++j) copy_steps(source + j, columns, row + j, step, count);
     }
   });
 }
@@ -175,6 +181,7 @@ std::string AxisRows::describe() const {
          (staged() ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
           : are_narrow_
               ? " elements, as columns through scratch memory, of " + std::to_string(rows_of_block_) + " blocks"
+          : are_apart_   ? " elements, as columns through scratch memory in blocks of " + std::to_string(rows_of_block_)
           : are_columns_ ? " elements, as columns in blocks of " + std::to_string(rows_of_block_)
                          : " elements, in place") +
          "\n" + tasks_line(static_cast<std::int64_t>(task_count()), participants());

@@ -6,7 +6,8 @@
 // together, so that a cache line serves all of them. Where there are kernels for them, of rows of one result each or of
 // short ones, rows that are neighbours in both tensors need no such copy: they are the columns of a block, whose
 // elements are taken a row of the block at a time. Of narrow blocks several pass through scratch memory, where their
-// columns are beside each other. Rows may have parameters, which lie where another tensor has elements for them.
+// columns are beside each other, and so do short rows that are no neighbours. Rows may have parameters, which lie where
+// another tensor has elements for them.
 #pragma once
 
 #include <algorithm>
@@ -89,12 +90,12 @@ class AxisRows {
         const Block at = block_of(block);
         const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
         auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
-        if (!are_narrow_) {
+        if (!passes_through()) {
           columns(source, target, at.rows, input_.element_step, output_.element_step);
           continue;
         }
         std::uint8_t* together = staging + static_cast<std::size_t>(slot) * staging_size();
-        const std::size_t count = at.rows * positions_.length();
+        const std::size_t count = are_narrow_ ? at.rows * positions_.length() : at.rows;
         const std::int64_t step = static_cast<std::int64_t>(count) * element_bytes();
         gather_columns(source, at.rows, together);
         columns(together, together, count, step, step);
@@ -126,10 +127,10 @@ class AxisRows {
   }
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(element_bytes_); }
   std::size_t staging_size() const {
-    return are_narrow_ ? rows_of_block_ * positions_.length() * row_bytes()
-           : staged()  ? rows_of_block_ * row_bytes()
-                       : 0;
+    if (are_narrow_) return rows_of_block_ * positions_.length() * row_bytes();
+    return staged() || are_apart_ ? rows_of_block_ * row_bytes() : 0;
   }
+  bool passes_through() const { return are_narrow_ || are_apart_; }
   // Narrow blocks are taken along the next axis.
   std::size_t block_count() const {
     return positions_.count() / (are_narrow_ ? positions_.rows() : 1) * blocks_of_run_;
@@ -148,7 +149,7 @@ class AxisRows {
   StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input, 2 parameters
   std::size_t element_bytes_, length_, output_length_;
   Steps input_, output_;
-  bool are_columns_, are_narrow_;
+  bool are_columns_, are_apart_, are_narrow_;
   std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_, temporary_size_;
   const PackKernels& pack_;
   int num_threads_;
