@@ -161,14 +161,18 @@ void check_scaled_columns(Check& check, const Operands& operands, bool has_bias,
       expected[row * stride + column] = has_bias ? scaled + bias[column] : scaled;
     }
   }
+  const std::size_t runs = operands.m % 3 == 0 ? 3 : 1;
   check.table.rescale->scale_columns(
       {.sums = in_place ? reinterpret_cast<const std::int32_t*>(output.data()) : sums.data(),
+       .sums_run_stride = operands.sums_stride * (operands.m / runs),
        .sums_row_stride = operands.sums_stride,
-       .m = operands.m,
+       .runs = runs,
+       .m = operands.m / runs,
        .n = operands.n,
        .multiplier = multiplier.data(),
        .bias = has_bias ? guarded_bias.data() : nullptr,
        .output = output.data(),
+       .output_run_stride = stride * (operands.m / runs),
        .output_row_stride = stride});
   check.equal_but_for_nans(output, expected);
 }
@@ -188,7 +192,7 @@ void check_rescale(Check& check) {
     }
   }
   for (const std::size_t n : Sizes{1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40}) {
-    for (const std::size_t m : Sizes{1, 3, 4, 5, 8, 9, 16, 17, 33, 49}) {
+    for (const std::size_t m : Sizes{1, 3, 4, 5, 8, 9, 12, 15, 16, 17, 33, 49, 51}) {
       for (const Edge edge : kEdges) {
         const bool has_bias = check.one_in(2), in_place = check.one_in(2), has_gaps = check.one_in(2);
         describe_case("scaled columns m %zu, n %zu, bias %d, in place %d, gaps %d, edge %d", m, n, has_bias, in_place,

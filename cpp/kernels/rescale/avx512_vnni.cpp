@@ -126,8 +126,10 @@ inline void scale_vector(const std::int32_t* sums, __m512 multiplier_f32x16, __m
 // A load waits for a store under a mask whose lanes reach into it, and those at the end of a row reach into the next:
 // so columns of some rows come one after the other, not rows.
 template <bool has_bias>
-void scale_rows(const ScaleColumnsBlock& block) noexcept {
+void scale_rows(const ScaleColumnsBlock& block, std::size_t run) noexcept {
   constexpr std::size_t kRowsAtOnce = 8;
+  const std::int32_t* sums = block.sums + run * block.sums_run_stride;
+  float* output = block.output + run * block.output_run_stride;
   for (std::size_t first = 0; first < block.m; first += kRowsAtOnce) {
     const std::size_t end = block.m - first < kRowsAtOnce ? block.m : first + kRowsAtOnce;
     for (std::size_t column = 0; column < block.n; column += 16) {
@@ -135,8 +137,8 @@ void scale_rows(const ScaleColumnsBlock& block) noexcept {
       const __m512 multiplier_f32x16 = load(block.multiplier + column, mask);
       const __m512 bias_f32x16 = has_bias ? load(block.bias + column, mask) : _mm512_setzero_ps();
       for (std::size_t row = first; row < end; ++row) {
-        scale_vector<has_bias>(block.sums + row * block.sums_row_stride + column, multiplier_f32x16, bias_f32x16, mask,
-                               block.output + row * block.output_row_stride + column);
+        scale_vector<has_bias>(sums + row * block.sums_row_stride + column, multiplier_f32x16, bias_f32x16, mask,
+                               output + row * block.output_row_stride + column);
       }
     }
   }
@@ -153,10 +155,14 @@ void scale_short_rows(const ScaleColumnsBlock& block) noexcept {
       if (has_bias) bias[i + column] = block.bias[column];
     }
   }
-  for (std::size_t i = 0, place = 0; i < count; i += 16, place = place + 16 == period ? 0 : place + 16) {
-    const __mmask16 mask = lane_mask(count - i);
-    scale_vector<has_bias>(block.sums + i, load(multiplier + place, mask),
-                           has_bias ? load(bias + place, mask) : _mm512_setzero_ps(), mask, block.output + i);
+  for (std::size_t run = 0; run < block.runs; ++run) {
+    const std::int32_t* sums = block.sums + run * block.sums_run_stride;
+    float* output = block.output + run * block.output_run_stride;
+    for (std::size_t i = 0, place = 0; i < count; i += 16, place = place + 16 == period ? 0 : place + 16) {
+      const __mmask16 mask = lane_mask(count - i);
+      scale_vector<has_bias>(sums + i, load(multiplier + place, mask),
+                             has_bias ? load(bias + place, mask) : _mm512_setzero_ps(), mask, output + i);
+    }
   }
 }
 
@@ -164,10 +170,9 @@ void scale_columns(const ScaleColumnsBlock& block) noexcept {
   constexpr std::size_t kLeastRows = 4;  // of which repeated multipliers pay
   const bool are_short =
       block.n < 16 && block.m >= kLeastRows && block.sums_row_stride == block.n && block.output_row_stride == block.n;
-  if (block.bias != nullptr) {
-    (are_short ? scale_short_rows<true> : scale_rows<true>)(block);
-  } else {
-    (are_short ? scale_short_rows<false> : scale_rows<false>)(block);
+  if (are_short) return (block.bias != nullptr ? scale_short_rows<true> : scale_short_rows<false>)(block);
+  for (std::size_t run = 0; run < block.runs; ++run) {
+    (block.bias != nullptr ? scale_rows<true> : scale_rows<false>)(block, run);
   }
 }
 

@@ -48,12 +48,15 @@ struct RescaleBlock {
 
 struct ScaleColumnsBlock {
   const std::int32_t* sums;
+  std::size_t sums_run_stride;  // of runs of m rows each
   std::size_t sums_row_stride;
+  std::size_t runs;
   std::size_t m;
   std::size_t n;
   const float* multiplier;
   const float* bias;  // or null
   float* output;
+  std::size_t output_run_stride;
   std::size_t output_row_stride;
 };
 

@@ -63,9 +63,10 @@ void to_floats(const RescaleBlock& block) noexcept {
 
 // Sums are read as bytes, since the output may be in their place.
 void scale_columns(const ScaleColumnsBlock& block) noexcept {
-  for (std::size_t row = 0; row < block.m; ++row) {
-    const std::int32_t* sums = block.sums + row * block.sums_row_stride;
-    float* output = block.output + row * block.output_row_stride;
+  for (std::size_t i = 0; i < block.runs * block.m; ++i) {
+    const std::size_t run = i / block.m, row = i % block.m;
+    const std::int32_t* sums = block.sums + run * block.sums_run_stride + row * block.sums_row_stride;
+    float* output = block.output + run * block.output_run_stride + row * block.output_row_stride;
     for (std::size_t column = 0; column < block.n; ++column) {
       std::int32_t sum;
       std::memcpy(&sum, sums + column, sizeof(sum));

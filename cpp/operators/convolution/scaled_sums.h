@@ -26,17 +26,17 @@ class ScaledSums {
 
   void apply(const SumsOfPixels& part) const noexcept {
     const bool are_one = part.run_stride == part.pixels * part.pixel_stride;
-    for (std::size_t run = 0; run < (are_one ? 1 : part.runs); ++run) {
-      std::uint8_t* sums = part.sums + run * part.run_stride * sizeof(float);
-      kernels_.scale_columns({.sums = reinterpret_cast<const std::int32_t*>(sums),
-                              .sums_row_stride = part.pixel_stride,
-                              .m = are_one ? part.pixels * part.runs : part.pixels,
-                              .n = part.channels,
-                              .multiplier = multiplier_ + part.first_channel,
-                              .bias = bias_ == nullptr ? nullptr : bias_ + part.first_channel,
-                              .output = reinterpret_cast<float*>(sums),
-                              .output_row_stride = part.pixel_stride});
-    }
+    kernels_.scale_columns({.sums = reinterpret_cast<const std::int32_t*>(part.sums),
+                            .sums_run_stride = part.run_stride,
+                            .sums_row_stride = part.pixel_stride,
+                            .runs = are_one ? 1 : part.runs,
+                            .m = are_one ? part.runs * part.pixels : part.pixels,
+                            .n = part.channels,
+                            .multiplier = multiplier_ + part.first_channel,
+                            .bias = bias_ == nullptr ? nullptr : bias_ + part.first_channel,
+                            .output = reinterpret_cast<float*>(part.sums),
+                            .output_run_stride = part.run_stride,
+                            .output_row_stride = part.pixel_stride});
   }
 
  private:
