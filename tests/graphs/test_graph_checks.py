@@ -202,7 +202,7 @@ def test_outputs_are_a_sequence() -> None:
         builder.build(ExecutionFlags.NONE, x)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^outputs: got 5, expected a sequence of expressions$"):
         builder.build(ExecutionFlags.NONE, 5)  # type: ignore[arg-type]
-    for unordered in ({x}, frozenset({x}), {x: 0}, {x: 0}.keys()):
+    for unordered in ({x}, frozenset({x}), {x: 0}):
         with pytest.raises(
             TypeError, match=r"^outputs: got an object of type \w+, expected a sequence of expressions$"
         ):
@@ -259,7 +259,7 @@ def test_expressions_are_made_by_their_builder_alone() -> None:
         with pytest.raises(TypeError, match=message):
             Expression(*fields)
     for name in ("builder", "value", "desc", "new"):
-        with pytest.raises((AttributeError, TypeError)):
+        with pytest.raises(AttributeError, match="an expression does not change"):
             setattr(x, name, 17)
     assert (x.builder, x.value, x.desc) == (builder, 0, TensorDesc(U8, (6,)))
     assert x.reshape((2, 3)) != x.reshape((2, 3))

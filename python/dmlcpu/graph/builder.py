@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -89,7 +89,9 @@ class GraphBuilder:
         check_graph_level(self._device)
         if isinstance(outputs, Expression):
             raise TypeError("outputs: got an expression, expected a sequence of them")
-        if not isinstance(outputs, Iterable) or isinstance(outputs, Mapping | Set):  # whose order says nothing
+        if not isinstance(outputs, Iterable) or isinstance(
+            outputs, Mapping | set | frozenset
+        ):  # whose order says nothing
             raise TypeError(f"outputs: got {shown(outputs)}, expected a sequence of expressions")
         outputs = tuple(outputs)
         if not outputs:
@@ -231,7 +233,6 @@ def _error(operator_name: str, field: str, got: str, expected: str) -> BindingEr
     return BindingError(f"{operator_name}: {field}: got {got}, expected {expected}", field)
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Expression:
     """A tensor that a graph will compute. Made by ``input_tensor`` and by the functions, called on expressions.
 
@@ -248,6 +249,7 @@ class Expression:
     (6,)
     """
 
+    __slots__ = ("builder", "desc", "value")
     builder: GraphBuilder
     value: int
     desc: TensorDesc
@@ -258,6 +260,10 @@ class Expression:
     def __new__(cls, *args: object, **kwargs: object) -> Expression:
         """Raise TypeError: a builder alone knows the numbers of its tensors."""
         raise TypeError("expressions are made by input_tensor and by functions of expressions, not by their class")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raise AttributeError: what a graph will compute is what has been asked for."""
+        raise AttributeError(f"cannot set {name!r}: an expression does not change", name=name, obj=self)
 
     def __repr__(self) -> str:
         """Return the desc behind the word."""
