@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -106,10 +107,11 @@ def axis_within(axis: int, rank: int) -> int:
 
     Raises:
         NotNative: The value has no such axis.
+        TypeError: It is no integer.
     """
     if not -rank <= axis < rank:
         raise NotNative(f"axis {axis} of {rank}")
-    return axis % rank
+    return operator.index(axis) % rank
 
 
 def shape_asked_for(node: Node, inputs: Sequence[Value | None]) -> tuple[int, ...]:
