@@ -118,3 +118,17 @@ def test_bits_are_those_of_three_passes(random_numbers: np.random.Generator) -> 
         feeds = {"x": random_numbers.standard_normal(IMAGE, np.float32)}
         results.append(dmlcpu.InferenceSession(builder.build()).run(None, feeds)[0])
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("operator", ["ConvInteger", "MatMulInteger"])
+@pytest.mark.parametrize("reader", ["Add", "Sub", "Max", "ReduceSum"])
+def test_sums_that_stay_integers(random_numbers: np.random.Generator, operator: str, reader: str) -> None:
+    """Whatever reads them takes them as integers, in the same graph."""
+    shape = IMAGE if operator == "ConvInteger" else (3, 8)
+    builder = Builder()
+    x = builder.input("uint8", shape)
+    filters = [filter_codes(random_numbers) if operator == "ConvInteger" else codes(random_numbers, "int8", (8, 5))] * 2
+    a, b = (builder.node(operator, [x, w]) for w in filters)
+    result = builder.node("ReduceSum", [a, np.int64([1])]) if reader == "ReduceSum" else builder.node(reader, [a, b])
+    builder.output(result, "int32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)}, 1)

@@ -20,7 +20,18 @@ from dmlcpu.onnx.rules.element_wise.activation import evaluated
 from dmlcpu.onnx.rules.element_wise.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    Elements,
+    Operand,
+    Table,
+    Tensor,
+    Value,
+    element_type,
+)
 
 __all__ = ["RULES", "Multiple", "binary", "plus", "power"]
 
@@ -160,7 +171,7 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
             parameters = replace(second.parameters, scale=-second.parameters.scale)
             second = Quantized(second.codes, parameters)
         return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
-    if any(isinstance(value, Tensor | Constant) and value.dtype != np.float32 for value in (a, b)):
+    if any(element_type(value) != np.float32 for value in (a, b)):
         return [on_integers(lowering, IntegerBinary[function.name], a, b)]
     affine = _channel_affine(lowering, node.operator, a, b)
     return [on_floats(lowering, function, a, b) if affine is None else affine]

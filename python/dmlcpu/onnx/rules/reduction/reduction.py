@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.operands import axes_of, axis_within, computed, computed_
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
 __all__ = [
     "RULES",
@@ -183,8 +183,9 @@ def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
 def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     """Return the sum of integers over the axes of a node; None if it has no integers."""
     value = inputs[0]
-    if not isinstance(value, Tensor) or value.dtype not in INTEGER_TYPES:
+    if not isinstance(value, Tensor | Deferred) or value.dtype not in INTEGER_TYPES:
         return None
+    value = value.computed() if isinstance(value, Deferred) else value
     axes = reduced_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
     total = value
