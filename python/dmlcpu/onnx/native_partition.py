@@ -66,7 +66,7 @@ class NativePartition:
 
     def _added(self, constant: ConstantElements) -> int:
         if not isinstance(constant, FreeArray):
-            return self.graph.add_array(constant if constant.dtype != np.bool_ else as_bytes(constant))
+            return self.graph.add_array(as_bytes(constant))
         if isinstance(constant, RepeatedElement):
             desc = desc_of(constant.dtype, constant.shape)
             assert isinstance(desc, FreeDesc)

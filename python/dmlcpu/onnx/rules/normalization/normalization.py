@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
-from dmlcpu.onnx.rules.operands import computed_floats, constant, present, shape_asked_for
+from dmlcpu.onnx.rules.operands import axis_within, computed_floats, constant, present, shape_asked_for
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value, constant_by
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normalization"]
@@ -132,12 +132,7 @@ def layer_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value |
         raise NotNative("mean or deviation is asked for")
     if node.attributes.get("stash_type", 1) != 1:
         raise NotNative("another precision")
-    rank = len(value.shape)
-    axis = int(node.attributes.get("axis", -1))
-    axis += rank if axis < 0 else 0
-    if not 0 <= axis < rank:
-        raise NotNative(f"axis {axis} of {value.shape}")
-    shape = value.shape[axis:]
+    shape = value.shape[axis_within(int(node.attributes.get("axis", -1)), len(value.shape)) :]
     if isinstance(value, Tensor | Constant):
         computed_floats(lowering, value)
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
