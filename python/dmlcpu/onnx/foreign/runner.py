@@ -42,6 +42,12 @@ _MOST_NODES_TOLD = 8
 class ForeignRunner:
     """Another runtime's session of a part, and what it is fed.
 
+    Args:
+        part: What it runs.
+        num_threads: Threads of an operator.
+        is_beside_native: Whether native parts run before or after it: threads of onnxruntime's that watch for its next
+            operator would hold the processors that those parts' threads need.
+
     Attributes:
         provider: Who runs it, ``"onnxruntime"`` or ``"onnx.reference"``: slow but complete, it takes what onnxruntime
             has no kernel for.
@@ -52,8 +58,8 @@ class ForeignRunner:
         InvalidModelError: Nodes are not valid, or neither runtime knows them.
     """
 
-    def __init__(self, part: ForeignPart, num_threads: int) -> None:
-        self._part, self._num_threads = part, num_threads
+    def __init__(self, part: ForeignPart, num_threads: int, *, is_beside_native: bool = False) -> None:
+        self._part, self._num_threads, self._is_beside_native = part, num_threads, is_beside_native
         self._nodes = "; ".join(str(node) for node in part.nodes)
         self._queries = {node.inputs[0] for node in part.nodes if node.operator in _DIVIDING and node.inputs}
         self._inputs, self._outputs = tuple(part.inputs.items()), list(part.outputs)
@@ -133,6 +139,8 @@ class ForeignRunner:
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what is wrong is raised
+        if self._is_beside_native:
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if is_precise:
             options.add_session_config_entry("session.x64quantprecision", "1")
         if _keeps_floats(self._part):

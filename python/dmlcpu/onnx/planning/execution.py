@@ -106,7 +106,7 @@ class ExecutablePlan:
         self.last_use = 0
         try:
             self._runs = tuple(
-                _Run(_runner_of(part, device), part.conditions, _shapes_told(plan, part)) for part in plan.parts
+                _Run(_runner_of(part, plan, device), part.conditions, _shapes_told(plan, part)) for part in plan.parts
             )
         except MissingRuntimeError as error:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
@@ -168,10 +168,13 @@ class ExecutablePlan:
         return results
 
 
-def _runner_of(part: Part, device: Device) -> _Runner:
+def _runner_of(part: Part, plan: Plan, device: Device) -> _Runner:
     if isinstance(part, NativePart):
         return _NativeRunner(part)
-    return ArrayRunner(part, device) if isinstance(part, ArrayPart) else ForeignRunner(part, device.num_threads)
+    if isinstance(part, ArrayPart):
+        return ArrayRunner(part, device)
+    is_beside_native = any(isinstance(other, NativePart) for other in plan.parts)
+    return ForeignRunner(part, device.num_threads, is_beside_native=is_beside_native)
 
 
 def _are_met(conditions: Sequence[tuple[str, bool]], values: Mapping[str, Array]) -> bool:
