@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <thread>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -93,9 +94,22 @@ void relax() noexcept {
 #endif
 }
 
-// How long an idle worker watches for the next job before it sleeps: about the gap between two layers of a network,
-// well below what a person or a scheduler notices.
-constexpr auto kSpin = std::chrono::microseconds(50);
+// How long an idle worker watches for the next job before it sleeps: longer than most steps of a network that one
+// thread computes alone, since to be woken takes a worker some 25 us, and its caller a system call.
+constexpr auto kSpin = std::chrono::microseconds(500);
+
+// Returns whether a condition comes true within some looks; else it has offered the processor to other threads. Where
+// these are more than processors, what is awaited may be done by one of them that has none.
+template <class Condition>
+bool watch(const Condition& condition) {
+  constexpr int kLooks = 32;
+  for (int i = 0; i < kLooks; ++i) {
+    if (condition()) return true;
+    relax();
+  }
+  std::this_thread::yield();
+  return false;
+}
 
 class Pool {
  public:
@@ -119,7 +133,8 @@ class Pool {
       }
     }
     // No worker can enter any more; those inside are finishing their last task.
-    while (job.helpers.load(std::memory_order_acquire) != 0) relax();
+    while (!watch([&] { return job.helpers.load(std::memory_order_acquire) == 0; })) {
+    }
   }
 
   std::mutex& mutex() { return mutex_; }
@@ -168,10 +183,7 @@ class Pool {
     // Where all processors are busy, watching would take one of them away.
     while (!more && busy_threads.load(std::memory_order_relaxed) < processor_count() &&
            std::chrono::steady_clock::now() < deadline) {
-      for (int i = 0; i < 32 && !more; ++i) {
-        relax();
-        more = posted_.load(std::memory_order_acquire) != seen;
-      }
+      more = watch([&] { return posted_.load(std::memory_order_acquire) != seen; });
     }
     lock.lock();
     if (!more) wake_.wait(lock, [&] { return posted_.load(std::memory_order_relaxed) != seen; });
