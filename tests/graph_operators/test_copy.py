@@ -133,7 +133,7 @@ def test_a_description_tells_the_tasks_that_copy_and_those_that_repeat() -> None
     }
     assert bind_native(dmlcpu.Device(num_threads=2), "COPY", tensors, {}).describe().splitlines() == [
         "copy: runs, 1 block of 1 x 7 elements, 30000 times",
-        "tasks: 1, on 1 thread, then 4 tasks on 2 threads that repeat these elements",
+        "tasks: 1, on 1 thread, then 8 tasks on 2 threads that repeat these elements",
     ]
 
 

@@ -37,8 +37,9 @@ class CodeRuns {
   // of the inputs at the same place, so that it may be called on other codes besides.
   template <class Kernel>
   void run(const Inputs& inputs, std::uint8_t* output, const Kernel& kernel) const {
-    parallel_for(runs_.task_count(), num_threads_, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
+    const StridedRuns::Tasks tasks = runs_.tasks(num_threads_);
+    parallel_for(tasks.count(), num_threads_, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
       Staging staging;
       runs_.for_each_block(piece, max_rows_, max_columns_, [&](const StridedRuns::Block& block) noexcept {
         run_block(block, inputs, output, staging, kernel);

@@ -36,8 +36,9 @@ class ElementRuns {
 
   template <class Function>
   void run(int num_threads, const Function& function) const {
-    parallel_for(runs_.task_count(), num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
+    const StridedRuns::Tasks tasks = runs_.tasks(num_threads);
+    parallel_for(tasks.count(), num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
       const std::size_t end = piece.first_run + piece.run_count;
       for (std::size_t run = piece.first_run, rows = 0; run < end; run += rows) {
         rows = runs_.rows_from(run, end - run);

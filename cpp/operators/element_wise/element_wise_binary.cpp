@@ -38,9 +38,10 @@ class ElementWiseBinary final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     if (ShortPlanes::suits(runs_)) return run_short_planes(tensors);
-    parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
+    const StridedRuns::Tasks tasks = runs_.tasks(target().num_threads);
+    parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int) noexcept {
       Buffers buffers;
-      blocks_.visit(runs_, runs_.piece(task),
+      blocks_.visit(runs_, tasks.piece(task),
                     [&](const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns) noexcept {
                       compute(tensors, offsets, rows, columns, buffers);
                     });

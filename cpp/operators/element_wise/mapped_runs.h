@@ -35,9 +35,10 @@ class MappedRuns {
   template <class Kernel>
   void run(const void* input, void* output, const ExecutionTarget& target, const Kernel& kernel) const {
     const PackKernels& pack = *target.kernels().pack;
-    parallel_for(runs_.task_count(), target.num_threads, [&](std::size_t task, int) noexcept {
+    const StridedRuns::Tasks tasks = runs_.tasks(target.num_threads);
+    parallel_for(tasks.count(), target.num_threads, [&](std::size_t task, int) noexcept {
       ChunkBuffer input_buffer, output_buffer;
-      blocks_.visit(runs_, runs_.piece(task),
+      blocks_.visit(runs_, tasks.piece(task),
                     [&](const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns) noexcept {
                       const Rows read = runs_.rows_of(1, rows, columns), written = runs_.rows_of(0, rows, columns);
                       const void* from = gather(element(input, input_, offsets[1]), input_, read, pack, input_buffer);

@@ -11,6 +11,7 @@
 #include "operators/strides/element_rows.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -30,7 +31,8 @@ class ShortPlanes {
   template <class Visit>
   void run(int num_threads, const Visit& visit) const {
     const auto along = static_cast<std::size_t>(runs_.size(2));
-    const std::size_t together = StridedRuns::kElementsPerTask / plane(), tasks = (along + together - 1) / together;
+    const std::size_t together = elements_of_task(runs_.elements(), num_threads) / plane();
+    const std::size_t tasks = (along + together - 1) / together;
     const std::size_t runs_along = along * runs_.rows();
     parallel_for(runs_.count() / runs_along * tasks, num_threads, [&](std::size_t task, int) noexcept {
       const std::size_t first = task % tasks * together, end = std::min(first + together, along);

@@ -21,6 +21,7 @@
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/strides/transposed_elements.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -209,7 +210,8 @@ class Gather final : public CompiledOperator {
     const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices),
                        &output = desc().tensor(kOutput);
     const std::size_t count = index_count(), elements = slice_.count() * slice_.length();
-    const std::size_t slices = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
+    const std::size_t slices =
+        rows_of_task(static_cast<double>(count), static_cast<double>(elements), target().num_threads);
     parallel_for((count + slices - 1) / slices, target().num_threads, [&](std::size_t task, int) noexcept {
       for (std::size_t i = task * slices; i < std::min((task + 1) * slices, count); ++i) {
         const auto index = static_cast<std::int64_t>(i);
@@ -227,8 +229,10 @@ class Gather final : public CompiledOperator {
     constexpr std::size_t kTogether = 1024;
     const std::size_t together = std::min(index_count(), kTogether), runs = slice_.count();
     const std::size_t pieces = (index_count() + together - 1) / together;
-    const std::size_t runs_of_task =
-        std::clamp<std::size_t>(StridedRuns::kElementsPerTask / together / units_of_run(), 1, runs);
+    const std::size_t runs_of_task = std::min(
+        rows_of_task(static_cast<double>(pieces) * static_cast<double>(runs),
+                     static_cast<double>(together) * static_cast<double>(units_of_run()), target().num_threads),
+        runs);
     const std::size_t run_tasks = (runs + runs_of_task - 1) / runs_of_task;
     const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices);
     const std::int64_t step = input.strides[axis_] * static_cast<std::int64_t>(element_size(input.type));
@@ -323,8 +327,9 @@ class GatherElements final : public CompiledOperator {
   template <class Element, class Index>
   void run_typed(const TensorPointers& tensors) const {
     const AxisIndices chosen(tensors[kIndices], desc().tensor(kIndices).type, desc().tensor(kInput).sizes[axis_]);
-    parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
+    const StridedRuns::Tasks tasks = runs_.tasks(target().num_threads);
+    parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
       const auto begin = static_cast<std::int64_t>(piece.begin);
       const std::size_t end = piece.first_run + piece.run_count;
       for (std::size_t run = piece.first_run, rows = 0; run < end; run += rows) {

@@ -134,8 +134,9 @@ class ScatterElements final : public CompiledOperator {
     constexpr std::size_t kNeighbours = 1024, kApart = 16;
     const AxisIndices chosen(tensors[kIndices], desc().tensor(kIndices).type, desc().tensor(kOutput).sizes[axis_]);
     const std::size_t together = columns_.stride(0) == 1 ? kNeighbours : kApart;
-    parallel_for(columns_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = columns_.piece(task);
+    const StridedRuns::Tasks tasks = columns_.tasks(target().num_threads);
+    parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
       for (std::size_t run = piece.first_run; run < piece.first_run + piece.run_count; ++run) {
         for (std::size_t begin = 0; begin < piece.size; begin += together) {
           StridedRuns::Offsets offsets = columns_.offsets(run);

@@ -22,6 +22,7 @@
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -77,7 +78,9 @@ class QuantizedGroupNormalization final : public CompiledOperator {
     channels_last_ = neighbours(kInput, 1) && neighbours(kOutput, 0);
     const auto dense = [&](std::size_t operand) { return runs_.stride(operand) == desc_channels(); };
     together_ = channels_last_ && dense(0) && dense(1) ? pixels_together(channels_, runs_.length()) : 1;
-    const std::size_t pixels = std::max(StridedRuns::kElementsPerTask / channels_ / together_, std::size_t{1});
+    const double elements = runs_.elements() * static_cast<double>(channels_);
+    const std::size_t pixels =
+        std::max(elements_of_task(elements, target().num_threads) / channels_ / together_, std::size_t{1});
     task_pixels_ = std::min(pixels, kMostPixels) * together_;
     tasks_of_run_ = (runs_.length() + task_pixels_ - 1) / task_pixels_;
   }

@@ -27,6 +27,7 @@
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/strides/transposed_elements.h"
+#include "operators/task_size.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -116,9 +117,11 @@ class FloatPooling final : public CompiledOperator {
     std::int64_t work =
         geometry_.channels / planes() * geometry_.axes[2].output;  // below 2^63, as a tensor has this many elements
     for (const PoolingAxis& axis : geometry_.axes) {
-      work = std::min<std::int64_t>(work, kElementsPerTask) * std::min(axis.window, axis.input);
+      work = std::min<std::int64_t>(work, kMostElementsOfTask) * std::min(axis.window, axis.input);
     }
-    const std::int64_t rows = std::max<std::int64_t>(kElementsPerTask / work, 1), whole = geometry_.axes[1].output;
+    const std::int64_t rows =
+        static_cast<std::int64_t>(dmlcpu::rows_of_task(as_number(row_count()), as_number(work), target().num_threads));
+    const std::int64_t whole = geometry_.axes[1].output;
     return plane_averages_ ? divide_up(rows, whole) * whole : rows;
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
@@ -377,8 +380,6 @@ class FloatPooling final : public CompiledOperator {
     function(FloatBinary::divide)(
         {.a = sums, .b = divisors, .a_repeats = false, .b_repeats = repeats, .output = sums, .count = count});
   }
-
-  static constexpr std::int64_t kElementsPerTask = StridedRuns::kElementsPerTask;
 
   FloatPool function_;
   PoolingGeometry geometry_;

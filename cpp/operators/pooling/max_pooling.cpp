@@ -11,6 +11,7 @@
 #include "operators/sizes.h"
 #include "operators/strides/channel_planes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -91,7 +92,7 @@ class MaxPooling final : public CompiledOperator {
     return std::string("algorithm: ") + (two_passes_ ? "rows, then columns of windows" : "whole windows") +
            "\nkernel: " + kernel_words(target(), "max_pool") +
            "\nstaging through {N, H, W, C} copies: " + staging[staged] +
-           "\ntasks: " + std::to_string(rows_to_a_task()) + " output rows each";
+           "\ntasks: " + std::to_string(rows_to_a_task(images_at_once())) + " output rows each";
   }
 
  protected:
@@ -134,14 +135,20 @@ class MaxPooling final : public CompiledOperator {
     return window > columns * static_cast<double>(vertical_.window + 1) + static_cast<double>(horizontal_.window);
   }
 
-  std::int64_t rows_to_a_task() const {
-    const double row = static_cast<double>(input_.width) * static_cast<double>(input_.channels);
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(StridedRuns::kElementsPerTask / row));
+  // One where images are staged.
+  std::int64_t images_at_once() const {
+    return input_.strides.c == 1 && output_.strides.c == 1 ? desc().tensor(kInput).sizes[0] : 1;
+  }
+
+  std::int64_t rows_to_a_task(std::int64_t images) const {
+    const double rows = as_number(images) * as_number(vertical_.output);
+    const double elements_of_row = as_number(input_.width) * as_number(input_.channels);
+    return static_cast<std::int64_t>(rows_of_task(rows, elements_of_row, target().num_threads));
   }
 
   void pool_images(std::int64_t images, const Images<const std::uint8_t>& input, const Images<std::uint8_t>& output,
                    std::uint8_t* scratch) const {
-    const std::int64_t rows = images * vertical_.output, rows_of_task = rows_to_a_task();
+    const std::int64_t rows = images * vertical_.output, rows_of_task = rows_to_a_task(images);
     parallel_for(
         as_size(divide_up(rows, rows_of_task)), target().num_threads, [&](std::size_t task, int slot) noexcept {
           const std::int64_t first = static_cast<std::int64_t>(task) * rows_of_task;

@@ -71,15 +71,17 @@ class DynamicQuantizeLinear final : public CompiledOperator {
 
  private:
   int participants() const {
-    return static_cast<int>(std::min(input_runs_.task_count(), static_cast<std::size_t>(target().num_threads)));
+    const std::size_t tasks = input_runs_.tasks(target().num_threads).count();
+    return static_cast<int>(std::min(tasks, static_cast<std::size_t>(target().num_threads)));
   }
 
   // Minimum and maximum do not depend on the order or the split. NaN is skipped, and both ends include 0.
   Range find_range(const TensorPointers& tensors) const {
     auto* ranges = reinterpret_cast<ThreadRange*>(thread_scratch(temporary_size()));
     for (int slot = 0; slot < participants(); ++slot) new (ranges + slot) ThreadRange{};
-    parallel_for(input_runs_.task_count(), target().num_threads, [&](std::size_t task, int slot) noexcept {
-      const StridedRuns::Piece piece = input_runs_.piece(task);
+    const StridedRuns::Tasks tasks = input_runs_.tasks(target().num_threads);
+    parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int slot) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
       for (std::size_t r = 0; r < piece.run_count; ++r) {
         const std::int64_t first = input_runs_.offsets(piece.first_run + r)[0];
         extend(element(static_cast<const void*>(tensors[kInput]), type_, first), piece, ranges[slot].range);

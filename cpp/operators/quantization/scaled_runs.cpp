@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "operators/task_size.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
@@ -70,7 +71,7 @@ void ScaledRuns::choose_blocks() {
   const bool by_column = runs_.stride(kScale) != 0 || runs_.stride(kZeroPoint) != 0;
   if (by_column && row_invariant()) {
     // Folded rows are whole: tasks have parts of rows where a parameter's elements are apart.
-    const bool has_whole_rows = runs_.piece(0).size == length;
+    const bool has_whole_rows = runs_.tasks(num_threads_).piece(0).size == length;
     const bool folds =
         runs_.rows() > 1 && length <= kChunk / 2 && runs_.dense(kInput) && runs_.dense(kOutput) && has_whole_rows;
     spread_ = folds ? Spread::folded : Spread::columns;
@@ -107,7 +108,7 @@ void ScaledRuns::choose_blocks() {
     const std::size_t folded = std::lcm(length, kLanes);
     fold_ = (folded <= kChunk ? folded : kChunk) / length;
     // Kernels walk rows of few parameters from end to end, however many they are.
-    if (staged_bytes == 0 && length * fold_ <= kFewParameters) elements = StridedRuns::kElementsPerTask;
+    if (staged_bytes == 0 && length * fold_ <= kFewParameters) elements = kMostElementsOfTask;
     max_rows_ = std::max<std::size_t>(elements / length, 1);
   }
 }

@@ -88,9 +88,9 @@ class ScaledRuns {
   // before has left in the caches.
   template <class Kernel>
   void run(const Operands& operands, const Kernel& kernel, bool reverse = false) const {
-    const std::size_t tasks = runs_.task_count();
-    parallel_for(tasks, num_threads_, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(reverse ? tasks - 1 - task : task);
+    const StridedRuns::Tasks tasks = runs_.tasks(num_threads_);
+    parallel_for(tasks.count(), num_threads_, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(reverse ? tasks.count() - 1 - task : task);
       Parameters parameters;
       runs_.for_each_block(piece, max_rows_, max_columns_, [&](const StridedRuns::Block& block) noexcept {
         run_block(operands, block.offsets, block.rows, block.columns, parameters, kernel);

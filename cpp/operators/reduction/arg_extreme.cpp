@@ -88,8 +88,9 @@ class ArgExtreme final : public CompiledOperator {
 
   template <class Element, class Wins>
   void find(const TensorPointers& tensors, const Wins& wins) const {
-    parallel_for(positions_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = positions_.piece(task);
+    const StridedRuns::Tasks tasks = positions_.tasks(target().num_threads);
+    parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
       for (std::size_t run = piece.first_run; run < piece.first_run + piece.run_count; ++run) {
         const StridedRuns::Offsets offsets = positions_.offsets(run);
         for (std::size_t begin = piece.begin; begin < piece.begin + piece.size; begin += rows_together()) {

@@ -12,6 +12,7 @@
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -68,7 +69,7 @@ class CumulativeSummation final : public CompiledOperator {
   // Those of a task, where there are several; whole vectors, and cache lines.
   std::size_t rows_of_block() const {
     if (target().num_threads == 1) return kMostRows;
-    const std::size_t rows = std::clamp(StridedRuns::kElementsPerTask / length_, kNeighbours, kMostRows);
+    const std::size_t rows = std::clamp(kLeastElementsOfTask / length_, kNeighbours, kMostRows);
     return rows / kNeighbours * kNeighbours;
   }
 
@@ -89,7 +90,8 @@ class CumulativeSummation final : public CompiledOperator {
     Element* output = static_cast<Element*>(tensors[kOutput]) + first(kOutput);
     const std::size_t blocks = rows_.count() * blocks_of_run_;
     const std::size_t elements = std::min(rows_of_block_, rows_.length()) * length_;
-    const std::size_t blocks_of_task = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);
+    const std::size_t blocks_of_task =
+        rows_of_task(static_cast<double>(blocks), static_cast<double>(elements), target().num_threads);
     parallel_for((blocks + blocks_of_task - 1) / blocks_of_task, target().num_threads,
                  [&](std::size_t task, int) noexcept {
                    const std::size_t end = std::min((task + 1) * blocks_of_task, blocks);

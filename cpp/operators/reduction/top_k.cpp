@@ -21,6 +21,7 @@
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/cache_line.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
@@ -152,7 +153,9 @@ class TopK final : public CompiledOperator {
   }
 
   std::size_t row_count() const { return rows_.count() * rows_.length(); }
-  std::size_t rows_of_task() const { return std::max<std::size_t>(StridedRuns::kElementsPerTask / length_, 1); }
+  std::size_t rows_of_task() const {
+    return dmlcpu::rows_of_task(static_cast<double>(row_count()), static_cast<double>(length_), target().num_threads);
+  }
   std::size_t task_count() const { return (row_count() + rows_of_task() - 1) / rows_of_task(); }
   int participants() const {
     return static_cast<int>(std::min(task_count(), static_cast<std::size_t>(target().num_threads)));

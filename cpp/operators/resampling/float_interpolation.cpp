@@ -20,6 +20,7 @@
 #include "operators/resampling/weighted_taps.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -198,7 +199,8 @@ std::string FloatInterpolation::describe() const {
 std::int64_t FloatInterpolation::rows_of_task() const {
   const std::size_t read_rows = as_size(divide_up(input_.rows, output_.rows));  // for each
   const std::size_t elements = std::max(as_size(input_.columns) * read_rows, as_size(output_.columns)) * pixel_;
-  const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1));
+  const auto rows = static_cast<std::int64_t>(
+      dmlcpu::rows_of_task(as_number(row_count()), static_cast<double>(elements), target().num_threads));
   return divide_up(rows, static_cast<std::int64_t>(together_)) * static_cast<std::int64_t>(together_);
 }
 

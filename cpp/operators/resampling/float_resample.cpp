@@ -9,6 +9,7 @@
 #include "operators/resampling/resample_taps.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -67,7 +68,8 @@ class FloatResample final : public CompiledOperator {
   std::int64_t output_height() const { return desc().tensor(kOutput).sizes[2]; }
   std::int64_t row_count() const { return desc().tensor(kOutput).sizes[0] * channels_ * output_height(); }
   std::int64_t rows_of_task() const {
-    return std::max<std::int64_t>(static_cast<std::int64_t>(StridedRuns::kElementsPerTask / row_), 1);
+    const double rows = as_number(row_count());
+    return static_cast<std::int64_t>(dmlcpu::rows_of_task(rows, static_cast<double>(row_), target().num_threads));
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
   int participants() const { return static_cast<int>(std::min<std::int64_t>(task_count(), target().num_threads)); }

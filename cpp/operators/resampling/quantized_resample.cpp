@@ -18,6 +18,7 @@
 #include "operators/resampling/resample_taps.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -96,7 +97,9 @@ class QuantizedResample final : public CompiledOperator {
 
   std::int64_t row_count() const { return planes_ * output_height_; }
   std::int64_t rows_of_task() const {
-    return std::max<std::int64_t>(static_cast<std::int64_t>(StridedRuns::kElementsPerTask / output_row_), 1);
+    const double rows = as_number(row_count());
+    return static_cast<std::int64_t>(
+        dmlcpu::rows_of_task(rows, static_cast<double>(output_row_), target().num_threads));
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
   int participants() const { return static_cast<int>(std::min<std::int64_t>(task_count(), target().num_threads)); }

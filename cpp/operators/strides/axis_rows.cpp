@@ -8,6 +8,7 @@
 #include "operators/plan_words.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/transposed_elements.h"
+#include "operators/task_size.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -71,15 +72,17 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   constexpr std::size_t kNarrow = 16, kNarrowElements = 4096;
   are_narrow_ = are_columns_ && !are_apart_ && positions_.length() < kNarrow && positions_.rows() >= kNarrow &&
                 length_ * positions_.length() * kNarrow <= kNarrowElements;
+  const std::size_t of_task =
+      elements_of_task(positions_.elements() * static_cast<double>(length_), target.num_threads);
   rows_of_block_ = are_narrow_    ? kNarrowElements / (length_ * positions_.length())
                    : are_apart_   ? std::max(kNarrowElements / length_, kRows)
-                   : are_columns_ ? std::clamp(StridedRuns::kElementsPerTask / length_, kRows, kMostColumns)
+                   : are_columns_ ? std::clamp(of_task / length_, kRows, kMostColumns)
                                   : std::clamp(kBlockElements / length_, std::size_t{1}, kRows);
   const std::size_t along = are_narrow_ ? positions_.rows() : positions_.length();
   rows_of_block_ = std::min(rows_of_block_, along);
   blocks_of_run_ = (along + rows_of_block_ - 1) / rows_of_block_;
   const std::size_t of_block = rows_of_block_ * (are_narrow_ ? positions_.length() : 1) * length_;
-  blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / of_block, std::size_t{1});
+  blocks_of_task_ = std::max(of_task / of_block, std::size_t{1});
   BufferLayout staging;
   staging.take(staging_size(), static_cast<std::size_t>(participants()));
   temporary_size_ = staging.size();

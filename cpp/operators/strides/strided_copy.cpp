@@ -9,6 +9,7 @@
 #include "operators/strides/element_rows.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/transposed_elements.h"
+#include "operators/task_size.h"
 #include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 
@@ -57,7 +58,7 @@ void StridedCopy::find_repeats() {
     if (runs_.stride(kOutput, axis) != static_cast<std::int64_t>(elements)) return;
     if (axis < outermost) elements *= as_size(runs_.size(axis));
   }
-  if (outermost == 0 || runs_.stride(kInput, outermost) != 0 || elements > StridedRuns::kElementsPerTask) return;
+  if (outermost == 0 || runs_.stride(kInput, outermost) != 0 || elements > kMostElementsOfTask) return;
   repeats_ = as_size(runs_.size(outermost));
 }
 
@@ -81,7 +82,7 @@ void StridedCopy::choose_rows() {
 void StridedCopy::cut_into_tasks(std::size_t elements) {
   const auto threads = as_size(target_.num_threads);
   const std::size_t wanted =
-      threads == 1 ? elements : std::max(StridedRuns::kElementsPerTask, elements / threads / kTasksPerThread);
+      threads == 1 ? elements : std::max(kLeastElementsOfTask, elements / threads / kTasksPerThread);
   const std::size_t rows = row_axis_ < runs_.rank() ? as_size(runs_.size(row_axis_)) : 1;
   columns_ = {runs_.length(), std::min(runs_.length(), wanted)};
   // Whole cache lines of a transposed input.
@@ -89,7 +90,8 @@ void StridedCopy::cut_into_tasks(std::size_t elements) {
   const std::size_t outer = runs_.count() / rows / repeats_;
   outer_ = {outer, std::clamp<std::size_t>(wanted / (columns_.piece * rows_.piece), 1, outer)};
   if (repeats_ > 1) {
-    copies_ = {repeats_ - 1, std::max<std::size_t>(StridedRuns::kElementsPerTask / slice_elements(), 1)};
+    copies_ = {repeats_ - 1, rows_of_task(static_cast<double>(repeats_ - 1), static_cast<double>(slice_elements()),
+                                          target_.num_threads)};
   }
 }
 

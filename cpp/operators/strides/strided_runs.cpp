@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "operators/plan_words.h"
+#include "operators/task_size.h"
 
 namespace dmlcpu {
 namespace {
@@ -73,37 +74,33 @@ bool StridedRuns::crossed() const { return rank_ > 1 && (apart(0) || apart(1) ||
 // out among tasks, else all.
 std::size_t StridedRuns::rows_together() const { return crossed() ? rows() : count_; }
 
-StridedRuns::Cut StridedRuns::cut() const {
+StridedRuns::Tasks::Tasks(const StridedRuns& runs, int num_threads)
+    : length_(runs.length()), together_(runs.rows_together()) {
   constexpr std::size_t kRows = 256, kColumns = 64;  // at least so many of a plane where there are
-  if (!crossed()) {
-    const std::size_t columns = std::min(length(), kElementsPerTask);
-    return {std::max<std::size_t>(kElementsPerTask / columns, 1), columns};
+  const std::size_t elements = elements_of_task(runs.elements(), num_threads);
+  if (!runs.crossed()) {
+    columns_ = std::min(length_, elements);
+    rows_ = std::max<std::size_t>(elements / columns_, 1);
+  } else {
+    rows_ = std::min(together_, kRows);
+    columns_ = std::min(length_, round_up(elements / rows_, kColumns));
   }
-  const std::size_t rows = std::min(rows_together(), kRows);
-  const std::size_t columns = (kElementsPerTask / rows + kColumns - 1) / kColumns * kColumns;
-  return {rows, std::min(length(), columns)};
+  down_ = (together_ + rows_ - 1) / rows_;
+  across_ = (length_ + columns_ - 1) / columns_;
+  count_ = runs.count() / together_ * down_ * across_;
 }
 
-std::size_t StridedRuns::task_count() const {
-  const auto [rows, columns] = cut();
-  const std::size_t together = rows_together();
-  return count_ / together * ((together + rows - 1) / rows) * ((length() + columns - 1) / columns);
-}
-
-StridedRuns::Piece StridedRuns::piece(std::size_t task) const {
-  const auto [rows, columns] = cut();
-  const std::size_t together = rows_together();
-  const std::size_t across = (length() + columns - 1) / columns, down = (together + rows - 1) / rows;
-  const std::size_t begin = task % across * columns, row = task / across % down * rows;
-  return {task / across / down * together + row, std::min(rows, together - row), begin,
-          std::min(columns, length() - begin)};
+StridedRuns::Piece StridedRuns::Tasks::piece(std::size_t task) const {
+  const std::size_t begin = task % across_ * columns_, row = task / across_ % down_ * rows_;
+  return {task / across_ / down_ * together_ + row, std::min(rows_, together_ - row), begin,
+          std::min(columns_, length_ - begin)};
 }
 
 std::string StridedRuns::describe(int num_threads) const {
   return "runs: " + std::to_string(count_) + " of " + std::to_string(length()) +
          " elements (neighbouring axes joined where every tensor allows)\n" +
-         tasks_line(static_cast<std::int64_t>(task_count()), num_threads,
-                    "about " + std::to_string(kElementsPerTask) + " elements");
+         tasks_line(static_cast<std::int64_t>(tasks(num_threads).count()), num_threads,
+                    "about " + std::to_string(elements_of_task(elements(), num_threads)) + " elements");
 }
 
 }  // namespace dmlcpu

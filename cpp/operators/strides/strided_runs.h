@@ -28,8 +28,6 @@ namespace dmlcpu {
 
 class StridedRuns {
  public:
-  // Elements of one task: enough that waking a worker (some 10 us) is a small part of the work.
-  static constexpr std::size_t kElementsPerTask = 65536;
   using Offsets = OperandStrides;
 
   // At most kMaxOperands tensors of equal sizes, the first present; the one of number decider decides the order of the
@@ -38,6 +36,7 @@ class StridedRuns {
 
   std::size_t length() const { return static_cast<std::size_t>(sizes_[0]); }  // elements of a run
   std::size_t count() const { return count_; }
+  double elements() const { return static_cast<double>(count_) * static_cast<double>(length()); }
   // The axes as they are walked: axis 0 is the run, axis 1 the next outer one.
   std::size_t rank() const { return rank_; }
   std::int64_t size(std::size_t axis) const { return sizes_[axis]; }
@@ -64,8 +63,19 @@ class StridedRuns {
     std::size_t first_run, run_count;
     std::size_t begin, size;  // within each of those runs
   };
-  std::size_t task_count() const;
-  Piece piece(std::size_t task) const;
+  // The tasks of so many threads (operators/task_size.h); they refer to these runs.
+  class Tasks {
+   public:
+    Tasks(const StridedRuns& runs, int num_threads);
+    std::size_t count() const { return count_; }
+    Piece piece(std::size_t task) const;
+
+   private:
+    std::size_t length_, together_;  // of a run, and runs that one task may take together
+    std::size_t rows_, columns_;     // of a task
+    std::size_t down_, across_, count_;
+  };
+  Tasks tasks(int num_threads) const { return {*this, num_threads}; }
 
   // Some neighbouring columns of some rows of a plane.
   struct Block {
@@ -92,10 +102,6 @@ class StridedRuns {
   }
 
  private:
-  struct Cut {
-    std::size_t rows, columns;  // of a task
-  };
-  Cut cut() const;
   bool crossed() const;
   std::size_t rows_together() const;
   Offsets offsets_at(std::size_t run, std::size_t column) const;
