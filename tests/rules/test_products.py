@@ -1,6 +1,6 @@
 """The rules of convolutions and matrix products, in both quantized forms, beside onnxruntime.
 
-They differ by one code at most, as test_onnx_rules says.
+They differ by one code at most, as test_rules says.
 """
 
 from __future__ import annotations
