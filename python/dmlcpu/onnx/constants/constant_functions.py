@@ -15,23 +15,24 @@ import onnx
 
 from dmlcpu.onnx.constants.affine_grid import affine_grid
 from dmlcpu.onnx.constants.element_functions import ELEMENT_FUNCTIONS, ElementFunction
+from dmlcpu.onnx.constants.movement_functions import (
+    MOST_ELEMENTS,
+    MOVEMENT_FUNCTIONS,
+    ConstantFunction,
+    axes_of,
+    is_small,
+)
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotFolded, NotNative
+from dmlcpu.onnx.refusals import NotFolded
 from dmlcpu.onnx.values import Array
 
-__all__ = ["LARGEST_ENDS", "by_numpy", "is_numpys_slice"]
+__all__ = ["by_numpy"]
 
-# Ends of slices by which exporters mean all that is left, and onnxruntime takes them so, whichever way a slice goes.
-LARGEST_ENDS: Final = ((1 << 31) - 1, (1 << 63) - 1)
-# Of what has more elements the evaluator is asked, which is asked first how many there are.
-_MOST_ELEMENTS: Final = 1 << 20
 _MOST_SLOW_ELEMENTS: Final = 1 << 10
 _PLAIN: Final = frozenset(map(np.dtype, "?bhilqBHILQefd"))
 _OF_ANY_TYPE: Final = frozenset({"AffineGrid", "Constant", "Reshape", "Unsqueeze", "Squeeze", "Transpose"})
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _LARGEST: Final = float(np.finfo(np.float32).max)
-
-_Function = Callable[[Node, Sequence[Array]], Array | None]
 
 
 def by_numpy(node: Node, arrays: Sequence[Array]) -> Array | None:
@@ -56,134 +57,11 @@ def _constant(node: Node, arrays: Sequence[Array]) -> Array | None:
     return value if isinstance(value, np.ndarray) else None
 
 
-def _reshape(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """Return an array in another shape, in which 0 is the length that it has there.
-
-    Raises:
-        NotNative: A length is below -1, which the evaluator takes.
-    """
-    array, shape = arrays
-    if node.attributes.get("allowzero", 0):
-        return None
-    lengths = [length or array.shape[axis] for axis, length in enumerate(shape.tolist())]
-    if min(lengths, default=0) < -1:
-        raise NotNative(f"a shape of {lengths}")
-    return array.reshape(lengths)
-
-
-def _axes(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
-    """Return the axes of an attribute, or of the second input where an operator of its version has one."""
-    if len(arrays) > 1:
-        return tuple(arrays[1].tolist())
-    return tuple(node.attributes.get("axes", ())) or None
-
-
-def _unsqueeze(node: Node, arrays: Sequence[Array]) -> Array | None:
-    axes = _axes(node, arrays)
-    if axes is None:
-        return None
-    if len(axes) == 1 and 0 <= axes[0] <= arrays[0].ndim:  # in a fifth of the time
-        return arrays[0][(slice(None),) * axes[0] + (None,)]
-    return np.expand_dims(arrays[0], axes)
-
-
-def _squeeze(node: Node, arrays: Sequence[Array]) -> Array:
-    return np.squeeze(arrays[0], _axes(node, arrays) or None)  # of no axes all of length 1, as in runtimes
-
-
-def _transpose(node: Node, arrays: Sequence[Array]) -> Array:
-    return np.transpose(arrays[0], node.attributes.get("perm"))
-
-
-def _concat(node: Node, arrays: Sequence[Array]) -> Array | None:
-    is_large = sum(array.size for array in arrays) > _MOST_ELEMENTS or len({array.dtype for array in arrays}) != 1
-    return None if is_large else np.concatenate(arrays, node.attributes["axis"])
-
-
-def is_numpys_slice(start: int, end: int, step: int, length: int) -> bool:
-    """Return whether numpy takes the same from an axis: not backwards from before it, or to all that is left."""
-    return step >= 0 or (start >= -length and end not in LARGEST_ENDS)
-
-
-def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """Return a slice.
-
-    Raises:
-        NotFolded: It goes backwards from before the first element, or as far as it goes, which the evaluator takes for
-            nothing.
-    """
-    if node.version < 10 or "" in node.inputs[:3]:
-        return None
-    array, starts, ends, *others = arrays
-    named = dict(zip(filter(None, node.inputs[3:]), others, strict=True))
-    axes, steps = (named.get(name) for name in (*node.inputs[3:], "", "")[:2])
-    slices = [slice(None)] * array.ndim
-    for axis, start, end, step in zip(
-        range(starts.size) if axes is None else axes.tolist(),
-        starts.tolist(),
-        ends.tolist(),
-        [1] * starts.size if steps is None else steps.tolist(),
-        strict=True,
-    ):
-        if not is_numpys_slice(start, end, step, array.shape[axis]):
-            raise NotFolded("a slice backwards from before the first element, or to the largest end")
-        slices[axis] = slice(start, end, step)
-    return array[tuple(slices)]
-
-
-def _gather(node: Node, arrays: Sequence[Array]) -> Array | None:
-    array, indices = arrays
-    axis = node.attributes.get("axis", 0)
-    if indices.dtype.kind != "i" or indices.size * array.size // array.shape[axis] > _MOST_ELEMENTS:
-        return None
-    taken: Array = np.take(array, indices, axis)
-    return taken
-
-
-def _gather_elements(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """Return what indices name, of an array that may be longer than they are.
-
-    Raises:
-        NotNative: They name nothing. The evaluator would count them round and round the axis, one step after the other.
-    """
-    array, indices = arrays
-    axis = range(indices.ndim)[node.attributes.get("axis", 0)]
-    ends = [None if place == axis else length for place, length in enumerate(indices.shape)]
-    part = array[tuple(slice(end) for end in ends)]
-    is_long_enough = all(end in (None, length) for end, length in zip(ends, part.shape, strict=True))
-    length = array.shape[axis]
-    if not is_long_enough or (indices.size and not -length <= indices.min() <= indices.max() < length):
-        raise NotNative("indices out of range")
-    return np.take_along_axis(part, indices, axis)
-
-
-def _gather_nd(node: Node, arrays: Sequence[Array]) -> Array | None:
-    array, indices = arrays
-    depth = indices.shape[-1]
-    shape = (*indices.shape[:-1], *array.shape[depth:])
-    if node.attributes.get("batch_dims", 0) or not 1 <= depth <= array.ndim or indices.dtype.kind != "i":
-        return None
-    return array[tuple(np.moveaxis(indices, -1, 0))] if _is_small(indices.shape) and _is_small(shape) else None
-
-
-def _scatter_nd(node: Node, arrays: Sequence[Array]) -> Array | None:
-    array, indices, updates = arrays
-    depth = indices.shape[-1]
-    shape = (*indices.shape[:-1], *array.shape[depth:])
-    if node.attributes.get("reduction", b"none") != b"none" or updates.shape != shape or indices.dtype.kind != "i":
-        return None
-    if updates.dtype != array.dtype or not all(map(_is_small, (array.shape, indices.shape, shape))):
-        return None
-    written: Array = array.copy()
-    written[tuple(np.moveaxis(indices, -1, 0))] = updates  # of an index that is there twice the last one counts
-    return written
-
-
 def _range(node: Node, arrays: Sequence[Array]) -> Array | None:
     start, end, step = (array.item() for array in arrays)
     if arrays[0].dtype.kind != "i" or len({array.dtype for array in arrays}) != 1:
         return None
-    return np.arange(start, end, step).astype(arrays[0].dtype) if (end - start) // step < _MOST_ELEMENTS else None
+    return np.arange(start, end, step).astype(arrays[0].dtype) if (end - start) // step < MOST_ELEMENTS else None
 
 
 def _affine_grid(node: Node, arrays: Sequence[Array]) -> Array:
@@ -195,7 +73,7 @@ def _affine_grid(node: Node, arrays: Sequence[Array]) -> Array:
     theta, size = arrays[0], arrays[1].reshape(-1).tolist()
     count, lengths, axes = size[:1], size[2:], len(size) - 2
     is_valid = axes in (2, 3) and theta.shape == (*count, axes, axes + 1) and min(size) > 0
-    if not is_valid or theta.dtype != np.float32 or not _is_small([*count, *lengths, axes]):
+    if not is_valid or theta.dtype != np.float32 or not is_small([*count, *lengths, axes]):
         raise NotFolded("a grid of another type, or too large")
     return affine_grid(theta, tuple(lengths), bool(node.attributes.get("align_corners", 0)))
 
@@ -203,37 +81,19 @@ def _affine_grid(node: Node, arrays: Sequence[Array]) -> Array:
 def _constant_of_shape(node: Node, arrays: Sequence[Array]) -> Array | None:
     value = node.attributes.get("value", np.zeros(1, np.float32))
     shape = tuple(arrays[0].tolist())
-    return np.full(shape, value.item(), value.dtype) if _is_small(shape) and value.dtype in _PLAIN else None
-
-
-def _is_small(shape: Sequence[int]) -> bool:
-    return min(shape, default=1) >= 0 and math.prod(shape) <= _MOST_ELEMENTS
+    return np.full(shape, value.item(), value.dtype) if is_small(shape) and value.dtype in _PLAIN else None
 
 
 def _are_small_together(arrays: Sequence[Array]) -> bool:
     """Return whether arrays that are broadcast to each other have few elements."""
     most = math.prod([array.size for array in arrays])  # in a fraction of the time that the shape takes
-    return most <= _MOST_ELEMENTS or _is_small(np.broadcast_shapes(*[array.shape for array in arrays]))
-
-
-def _expand(node: Node, arrays: Sequence[Array]) -> Array | None:
-    shape = np.broadcast_shapes(arrays[0].shape, tuple(arrays[1].tolist()))
-    return np.broadcast_to(arrays[0], shape).copy() if _is_small(shape) else None
+    return most <= MOST_ELEMENTS or is_small(np.broadcast_shapes(*[array.shape for array in arrays]))
 
 
 def _cast(node: Node, arrays: Sequence[Array]) -> Array | None:
     [array] = arrays
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
-    return array.astype(dtype) if dtype in _PLAIN and array.size <= _MOST_ELEMENTS else None
-
-
-def _trilu(node: Node, arrays: Sequence[Array]) -> Array | None:
-    array, diagonal = arrays[0], arrays[1].item() if len(arrays) > 1 else 0
-    if array.size > _MOST_ELEMENTS:
-        return None
-    if array.size == 0:  # numpy makes a mask of rows and columns even where no array has them
-        return array
-    return np.triu(array, diagonal) if node.attributes.get("upper", 1) else np.tril(array, diagonal)
+    return array.astype(dtype) if dtype in _PLAIN and array.size <= MOST_ELEMENTS else None
 
 
 def _where(node: Node, arrays: Sequence[Array]) -> Array | None:
@@ -273,29 +133,20 @@ def _remainders(node: Node, arrays: Sequence[Array]) -> Array | None:
     return _of_two(np.remainder, "iu")(node, arrays)
 
 
-def _tile(node: Node, arrays: Sequence[Array]) -> Array | None:
-    array, repeats = arrays
-    counts = repeats.tolist()
-    is_small = array.ndim == len(counts) and _is_small(
-        [length * n for length, n in zip(array.shape, counts, strict=True)]
-    )
-    return np.tile(array, counts) if is_small else None
-
-
 def _cumulative_sums(node: Node, arrays: Sequence[Array]) -> Array | None:
     array, axis = arrays
     is_plain = not node.attributes.get("exclusive", 0) and not node.attributes.get("reverse", 0)
-    if not is_plain or axis.ndim or array.dtype.kind not in "iu" or array.size > _MOST_ELEMENTS:
+    if not is_plain or axis.ndim or array.dtype.kind not in "iu" or array.size > MOST_ELEMENTS:
         return None
     return np.cumsum(array, axis.item(), array.dtype)
 
 
-def _reduced(function: np.ufunc) -> _Function:
+def _reduced(function: np.ufunc) -> ConstantFunction:
     """Return a function that reduces integers along axes; an extreme of nothing is left to the evaluator."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
-        array, axes = arrays[0], _axes(node, arrays)
-        is_taken = array.dtype.kind in "iu" and 0 < array.size <= _MOST_ELEMENTS
+        array, axes = arrays[0], axes_of(node, arrays)
+        is_taken = array.dtype.kind in "iu" and 0 < array.size <= MOST_ELEMENTS
         if not is_taken or (axes in (None, ()) and node.attributes.get("noop_with_empty_axes", 0)):
             return None
         keeps = bool(node.attributes.get("keepdims", 1))
@@ -305,7 +156,7 @@ def _reduced(function: np.ufunc) -> _Function:
     return compute
 
 
-def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
+def _of_two(function: Callable[..., Array], kinds: str) -> ConstantFunction:
     """Return a function of two arrays of one type, of one of these kinds, broadcast to each other."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
@@ -317,20 +168,20 @@ def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
     return compute
 
 
-def _of_one(function: Callable[..., Array], kinds: str = "f") -> _Function:
+def _of_one(function: Callable[..., Array], kinds: str = "f") -> ConstantFunction:
     """Return a function of floats, or of arrays of other kinds."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         [array] = arrays
         is_taken = array.dtype.kind in kinds and (array.dtype.kind != "f" or array.dtype in _FLOATS)
-        return function(array) if is_taken and array.size <= _MOST_ELEMENTS else None
+        return function(array) if is_taken and array.size <= MOST_ELEMENTS else None
 
     return compute
 
 
-def _of_floats(function: ElementFunction) -> _Function:
+def _of_floats(function: ElementFunction) -> ConstantFunction:
     """Return a function of FLOAT32 elements, and of numbers of any type beside them."""
-    most = _MOST_SLOW_ELEMENTS if function.is_slow else _MOST_ELEMENTS
+    most = _MOST_SLOW_ELEMENTS if function.is_slow else MOST_ELEMENTS
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         attributes = [node.attributes.get(name, default) for name, default in function.defaults.items()]
@@ -343,26 +194,14 @@ def _of_floats(function: ElementFunction) -> _Function:
     return compute
 
 
-_FUNCTIONS: Final[Mapping[str, _Function]] = {
+_FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     **{name: _of_floats(function) for name, function in ELEMENT_FUNCTIONS.items()},
+    **MOVEMENT_FUNCTIONS,
     "Constant": _constant,
-    "Reshape": _reshape,
-    "Unsqueeze": _unsqueeze,
-    "Squeeze": _squeeze,
-    "Transpose": _transpose,
-    "Concat": _concat,
-    "Slice": _slice,
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "ScatterND": _scatter_nd,
     "Range": _range,
     "AffineGrid": _affine_grid,
     "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
     "Cast": _cast,
-    "Trilu": _trilu,
-    "Tile": _tile,
     "CumSum": _cumulative_sums,
     "ReduceMax": _reduced(np.maximum),
     "ReduceMin": _reduced(np.minimum),

@@ -16,7 +16,7 @@ import onnx
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.constants.constant_functions import is_numpys_slice
+from dmlcpu.onnx.constants.movement_functions import is_numpys_slice
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.constants.constant_functions import LARGEST_ENDS
+from dmlcpu.onnx.constants.movement_functions import LARGEST_ENDS
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
