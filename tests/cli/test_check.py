@@ -18,7 +18,7 @@ from dmlcpu.cli import comparison
 from dmlcpu.cli.dequantized_codes import codes_behind
 from dmlcpu.cli.groups import find_groups
 from dmlcpu.cli.visible_codes import with_visible_codes
-from dmlcpu.onnx import node_lowering
+from dmlcpu.onnx import model_values
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.models.nodes import Node
@@ -85,8 +85,8 @@ def test_a_difference_from_both_counts(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "model.onnx"
     path.write_bytes(builder.build())
     assert run("check", path, "--seed", SEED).exit_code == 0
-    rules = {**node_lowering.RULES, ("", "Neg"): lambda lowering, node, inputs: [inputs[0]]}
-    monkeypatch.setattr(node_lowering, "RULES", rules)
+    rules = {**model_values.RULES, ("", "Neg"): lambda lowering, node, inputs: [inputs[0]]}
+    monkeypatch.setattr(model_values, "RULES", rules)
     result = run("check", path, "--seed", SEED)
     assert result.exit_code == 1
     row = next(line for line in result.stdout.splitlines() if line.startswith("negated"))
@@ -198,12 +198,12 @@ def test_float8_is_compared_in_its_codes(
     builder.output(value, "float32")
     path = tmp_path / "model.onnx"
     path.write_bytes(builder.build())
-    absolute = node_lowering.RULES["", "Abs"]
+    absolute = model_values.RULES["", "Abs"]
 
     def changed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
         return [times(lowering, value, np.float32(factor)) for value in absolute(lowering, node, inputs)]
 
-    monkeypatch.setattr(node_lowering, "RULES", {**node_lowering.RULES, ("", "Abs"): changed})
+    monkeypatch.setattr(model_values, "RULES", {**model_values.RULES, ("", "Abs"): changed})
     result = run("check", path, "--seed", SEED)
     assert result.exit_code == (largest > 1), result.stdout
     rows = _rows(result.stdout)

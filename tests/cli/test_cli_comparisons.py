@@ -29,7 +29,7 @@ from dmlcpu.cli import bench
 from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.groups import find_groups
 from dmlcpu.cli.peers import Runtime
-from dmlcpu.onnx import node_lowering
+from dmlcpu.onnx import model_values
 from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder
 
@@ -61,10 +61,10 @@ def test_check_of_a_model_that_is_quantized_in_part(tmp_path: Path) -> None:
 
 
 def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = node_lowering.RULES["", "Relu"]
-    changed = {**node_lowering.RULES, ("", "Relu"): lambda lowering, node, inputs: [inputs[0]]}
+    rule = model_values.RULES["", "Relu"]
+    changed = {**model_values.RULES, ("", "Relu"): lambda lowering, node, inputs: [inputs[0]]}
     model = partly_quantized(tmp_path)
-    monkeypatch.setattr(node_lowering, "RULES", changed)
+    monkeypatch.setattr(model_values, "RULES", changed)
     result = run("check", model)
     assert result.exit_code == 1
     rows = {line.split("  ")[0]: line.split() for line in result.stdout.splitlines()}
@@ -72,7 +72,7 @@ def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pyte
     assert float(rows["quantize_a"][5].rstrip("%")) > 0
     assert rows["quantize_x"][3] == "0"
     assert result.stdout.splitlines()[-1].endswith("it begins at quantize_a")
-    monkeypatch.setattr(node_lowering, "RULES", {**changed, ("", "Relu"): rule})
+    monkeypatch.setattr(model_values, "RULES", {**changed, ("", "Relu"): rule})
     assert run("check", model).exit_code == 0
 
 

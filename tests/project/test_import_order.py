@@ -33,7 +33,7 @@ ORDER = (
     "rules",
     "float_convolutions",
     "wide_models",
-    "node_lowering",
+    "model_values",
     "planning",
     "input_shapes",
     "feeds",

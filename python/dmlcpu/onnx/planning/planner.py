@@ -24,10 +24,10 @@ from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_toge
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, ForeignPart, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign.turns import Surroundings, holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign.types import told_types
+from dmlcpu.onnx.model_values import MALFORMED, ModelValues, outer_value
 from dmlcpu.onnx.models.model import Model, is_fixed
 from dmlcpu.onnx.models.nodes import Node, reaching
 from dmlcpu.onnx.native_partition import NativePartition, desc_of
-from dmlcpu.onnx.node_lowering import MALFORMED, NodeLowering, outer_value
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.refusals import NotNative
@@ -111,8 +111,8 @@ class _Planner:
         self._varies = not all(is_fixed(value.shape) for value in model.inputs)  # otherwise there is one plan
         self._model, self._shared, self._never_lowered = model, shared, foreign
         self._axes = free_axes({name: shape for name, (_, shape) in arrays.items()})
-        self._nodes = NodeLowering(model, arrays, device, foreign)
-        self._values, self._lowering = self._nodes.values, self._nodes.lowering
+        self._known = ModelValues(model, arrays, device, foreign)
+        self._values, self._lowering = self._known.values, self._known.lowering
         # Nodes that read one of these go with the one that makes it.
         self._containers = {output.name for output in model.outputs if output.container}
         self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
@@ -131,14 +131,14 @@ class _Planner:
         if not all(_is_shared(part) for parts in self._foreign for part in parts):
             return None
         outputs = self._outputs() if rest is None else ()
-        self._nodes.folding.decide()
+        self._known.folding.decide()
         return LoweredModel(tuple(self._parts()), outputs, rest, self._told)
 
     def _lower_parts(self) -> Rest | None:
         """Lower the model, part by part; return what follows shapes that only a run tells, where that ends."""
         waiting = list(self._model.nodes)
         while waiting:
-            waiting, reasons = self._nodes.lower(waiting)
+            waiting, reasons = self._known.lower(waiting)
             if waiting:
                 together, waiting, by_reference = taken_together(waiting, reasons, self._values)
                 taken = reaching(together, self._read_by(waiting))
@@ -194,7 +194,7 @@ class _Planner:
         except (NotNative, *MALFORMED):
             if has_no_elements(value.shape):
                 return self._lowering.elements(nothing(value, value.shape))
-            raise _NotLoweredError(self._nodes.writers[name]) from None
+            raise _NotLoweredError(self._known.writers[name]) from None
 
     def _export(self, values: Iterable[Elements]) -> None:
         """Let others read values of native graphs, by their names."""
@@ -214,7 +214,7 @@ class _Planner:
             reasons: Why no kernel computes nodes, by the names of those whose inputs are all there.
         """
         check_complete(taken, reasons, self._values)
-        weights = () if by_reference else nodes_of_codes(taken, self._nodes.dequantizing, self._values)
+        weights = () if by_reference else nodes_of_codes(taken, self._known.dequantizing, self._values)
         read_later = self._read_by(remaining)
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
         reads = {name: self._elements(name) for name in values_read((*weights, *taken), ())}
@@ -236,10 +236,10 @@ class _Planner:
             foreign: The nodes.
             by_reference: Whether onnx's reference evaluator is meant.
         """
-        model, models, independent = self._model.proto, self._foreign_models, self._nodes.independent
+        model, models, independent = self._model.proto, self._foreign_models, self._known.independent
         if not by_reference and can_be_fed(foreign.reads, independent):
             if holds_functions_of_arrays(foreign.nodes):
-                weights = partial(nodes_of_codes, writers=self._nodes.dequantizing, values=self._values)
+                weights = partial(nodes_of_codes, writers=self._known.dequantizing, values=self._values)
                 parts = in_turns(Surroundings(model, self._model.branches, models, weights, independent), foreign)
                 if parts is not None:
                     return parts

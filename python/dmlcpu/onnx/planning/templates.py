@@ -22,8 +22,8 @@ from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Derived, Record, Replay
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
+from dmlcpu.onnx.model_values import MALFORMED
 from dmlcpu.onnx.models.model import Model, ValueInfo
-from dmlcpu.onnx.node_lowering import MALFORMED
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
 from dmlcpu.onnx.refusals import NotNative

@@ -320,7 +320,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Identity"): identity,
     ("", "Dropout"): identity,
     ("", "Cast"): cast,
-    ("", "CastLike"): cast,  # NodeLowering has made it one
+    ("", "CastLike"): cast,  # ModelValues has made it one
     ("com.microsoft", "QLinearSigmoid"): qlinear_function,
     ("com.microsoft", "QLinearLeakyRelu"): qlinear_function,
 }

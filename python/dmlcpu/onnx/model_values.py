@@ -29,7 +29,7 @@ from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, ArrayType, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
 from dmlcpu.onnx.wide_models import rounds_wide_codes
 
-__all__ = ["MALFORMED", "NodeLowering", "outer_value"]
+__all__ = ["MALFORMED", "ModelValues", "outer_value"]
 
 # Operators that rules lower first, even if all inputs are constants: anchors, whose codes keep their scales; Shape and
 # Size, which may follow from lengths known only later; LayerNormalization, which its kernel computes in each run.
@@ -51,7 +51,7 @@ _RANDOM: Final = frozenset(
 )
 
 
-class NodeLowering:
+class ModelValues:
     """The values of a model, as far as its nodes have been lowered.
 
     Args:
