@@ -42,6 +42,10 @@ EXCLUDED: Final[Mapping[str, str]] = {
         "corners aligned by a length that is no integer; onnxruntime, and the rule here, take the integer"
     ),
     r"^test_identity_(opt|sequence)_cpu$": "the input is no tensor",
+    r"^test_(dft(_axis|_inverse|_irfft|_rfft)?|stft(_with_window)?)_cpu$": (
+        "the axis is fed, or the step: left to onnxruntime, whose sums that cancel are beyond the tolerance"
+    ),
+    r"^test_dft_inverse_opset19_cpu$": "sums that cancel are compared with 0: one is 2e-7, of elements up to 54",
     r"^test_reduce_max_empty_set_bool_cpu$": "left to onnxruntime, which refuses it",
     r"^test_attention_4d_diff_heads_mask4d_padded_kv_cpu$": "left to onnxruntime, which refuses it",
     r"^test_attention_4d_with_past_and_present_qk_matmul_bias_[34]d_mask_causal_cpu$": (

@@ -358,6 +358,10 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
         """
         return None
 
+    def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value | None:
+        """Return every step-th element of each axis from a start on, where that takes less than all of the value."""
+        return None
+
 
 class DeferredCodes(Deferred):
     """Codes that are computed for those alone who read them as they are: nodes that dequantize them do without."""

@@ -34,6 +34,7 @@ _ARRAYS: Final = frozenset(
     {
         "AffineGrid",
         "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+        "BlackmanWindow", "HammingWindow", "HannWindow",
         "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum",
         "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
         "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "MatMul",
@@ -45,10 +46,17 @@ _ARRAYS: Final = frozenset(
     }
 )  # fmt: skip
 # Operators that go through their elements one by one there, and how many bytes each is as slow as.
-_ELEMENTS: Final = frozenset({"Erf", "GatherElements", "Scatter", "ScatterElements", "ScatterND", "TopK"})
+_ELEMENTS: Final = frozenset(
+    {"Erf", "GatherElements", "MelWeightMatrix", "Scatter", "ScatterElements", "ScatterND", "TopK"}
+)
 _ELEMENT_COST: Final = 1 << 10
 # Operators whose results may be of any size, whatever they read.
-_GROWING: Final = frozenset({"AffineGrid", "ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Tile"})
+_GROWING: Final = frozenset(
+    {
+        "AffineGrid", "BlackmanWindow", "ConstantOfShape", "Expand", "EyeLike", "HammingWindow", "HannWindow",
+        "MelWeightMatrix", "OneHot", "Pad", "Range", "Tile",
+    }
+)  # fmt: skip
 # Operators, by what their names begin with, of which the evaluator has another result for nothing than runtimes have.
 _REDUCING: Final = ("Arg", "Mean", "Reduce", "Split")
 # The results of a node have no more bytes than this.

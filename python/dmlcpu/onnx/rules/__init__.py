@@ -26,6 +26,7 @@ from dmlcpu.onnx.rules import (
     reduction,
     resampling,
     spelled_out,
+    transforms,
 )
 
 __all__ = ["RULES"]
@@ -43,6 +44,7 @@ _FOLDERS: Final = (
     attention,
     resampling,
     recurrence,
+    transforms,
 )
 
 

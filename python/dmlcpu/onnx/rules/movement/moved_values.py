@@ -145,6 +145,9 @@ def sliced(
     """Return every step-th element of each axis from a start on, as many as the shape says; of none a constant."""
     if 0 in shape:
         return nothing(value, shape)
+    part = value.sliced(starts, steps, shape) if isinstance(value, Deferred) else None
+    if part is not None:
+        return part
     attributes = {"starts": tuple(starts), "steps": tuple(steps)}
 
     def move(tensor: Tensor) -> Tensor:
