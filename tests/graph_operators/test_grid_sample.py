@@ -83,16 +83,39 @@ def test_channels_beside_each_other(
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
-@pytest.mark.parametrize(("height", "width"), [(1, 40), (40, 1), (8, 2), (2, 8), (3, 17)])
+@pytest.mark.parametrize(("height", "width"), [(1, 2), (1, 7), (2, 2), (7, 2), (5, 1), (6, 7)])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("interpolation", [0, 1])
+def test_planes(
+    devices: Devices, random_numbers: np.random.Generator, height: int, width: int, padding: int, interpolation: int
+) -> None:
+    """Of which two pixels are read at once; places midway between two, at borders and beyond; infinite pixels."""
+    images = random_numbers.normal(0, 1, (2, 3, height, width)).astype(np.float32)
+    images[random_numbers.random(images.shape) < 0.05] = np.inf
+    halves = np.arange(-5, 2 * max(height, width) + 5, dtype=np.float32) / 2
+    x, y = ((halves + np.float32(0.5)) * 2 / np.float32(length) - 1 for length in (width, height))
+    grid = np.stack(np.meshgrid(x, y), -1)[np.newaxis].repeat(2, 0)
+    grid[1] = entries(random_numbers, np.dtype(np.float32), grid[1].size).reshape(grid[1].shape)
+    tensors = {
+        "input_tensor": packed(images),
+        "grid_tensor": packed(grid),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, *grid.shape[1:3]), None),
+    }
+    attributes = {"interpolation": [interpolation], "padding": [padding], "align_corners": [0]}
+    assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 40), (40, 1), (8, 2), (2, 8), (3, 17), (9, 70)])
 @pytest.mark.parametrize("order", ["rows", "rows apart", "columns"])
+@pytest.mark.parametrize("input_layout", [packed, channels_last])
 def test_points_beside_each_other(
-    devices: Devices, random_numbers: np.random.Generator, height: int, width: int, order: str
+    devices: Devices, random_numbers: np.random.Generator, height: int, width: int, order: str, input_layout: Any
 ) -> None:
     """Or not, in the output: where they are, they are turned round, several rows at a time or parts of one."""
     strides = {"rows": (width, 1), "rows apart": (width + 3, 1), "columns": (1, height)}[order]
     plane = height * (width + 3)
     tensors = {
-        "input_tensor": channels_last(random_numbers.normal(0, 1, (2, 35, 6, 7)).astype(np.float32)),
+        "input_tensor": input_layout(random_numbers.normal(0, 1, (2, 35, 6, 7)).astype(np.float32)),
         "grid_tensor": packed(random_numbers.uniform(-1.2, 1.2, (2, height, width, 2)).astype(np.float32)),
         "output_tensor": blank_tensor("FLOAT32", (2, 35, height, width), (35 * plane, plane, *strides)),
     }

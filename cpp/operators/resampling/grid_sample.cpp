@@ -15,6 +15,7 @@
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/resampling/plane_points.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/strides/transposed_elements.h"
@@ -53,11 +54,15 @@ class GridSample final : public CompiledOperator {
     if (input.sizes[2] > 1 << 24 || input.sizes[3] > 1 << 24) {
       throw std::invalid_argument(desc().type + ": images have at most 2^24 rows and columns");
     }
+    in_planes_ = !channels_are_neighbours() &&
+                 PlanePoints::takes(input.sizes[2], input.sizes[3], input.strides[2], input.strides[3]);
   }
 
   std::string describe() const override {
     return std::string("algorithm: ") + (linear_ ? "between four pixels" : "the nearest pixel") + ", " +
-           (channels_are_neighbours() ? "of all channels at a time" : "channel by channel") +
+           (channels_are_neighbours() ? "of all channels at a time"
+            : in_planes_              ? "plane by plane"
+                                      : "channel by channel") +
            "\ntasks: " + std::to_string(task_count()) + " of " + counted(static_cast<std::int64_t>(kPoints), "point");
   }
 
@@ -68,18 +73,22 @@ class GridSample final : public CompiledOperator {
       const std::int64_t image = static_cast<std::int64_t>(task) / blocks_of_image();
       const std::int64_t first = static_cast<std::int64_t>(task) % blocks_of_image() * kPoints;
       const std::int64_t count = std::min(kPoints, points_of_image() - first);
+      float x[kPoints], y[kPoints];
+      find_places(static_cast<const float*>(tensors[kGrid]) + image * desc().tensor(kGrid).strides[0], first, count, x,
+                  y);
+      const float* const pixels = static_cast<const float*>(tensors[kInput]) + image * input.strides[0];
+      float* const results = static_cast<float*>(tensors[kOutput]) + image * output.strides[0];
+      if (in_planes_) return sample_planes(pixels, x, y, first, count, results);
       Point points[kPoints];
-      find_points(static_cast<const float*>(tensors[kGrid]) + image * desc().tensor(kGrid).strides[0], first, count,
-                  points);
-      sample(static_cast<const float*>(tensors[kInput]) + image * input.strides[0],
-             static_cast<float*>(tensors[kOutput]) + image * output.strides[0], points, count);
+      find_points(x, y, first, count, points);
+      sample(pixels, results, points, count);
     });
   }
 
  private:
-  static constexpr std::int64_t kPoints = 256;   // of a task: 12 KiB
-  static constexpr std::int64_t kChannels = 64;  // at a time
-  static constexpr std::int64_t kRows = 16;      // points of these
+  static constexpr std::int64_t kPoints = PlanePoints::kMost;  // of a task: 12 KiB
+  static constexpr std::int64_t kChannels = 64;                // at a time
+  static constexpr std::int64_t kRows = 16;                    // points of these
   static constexpr float kZeros[kChannels] = {};
 
   std::int64_t points_of_image() const { return desc().tensor(kOutput).sizes[2] * desc().tensor(kOutput).sizes[3]; }
@@ -90,18 +99,28 @@ class GridSample final : public CompiledOperator {
   }
 
   // Entries become places within reach of the pixels; of zeros beyond them everything is alike.
-  template <bool linear>
-  void find_places(std::int64_t size, std::int64_t count, float* entries) const noexcept {
+  void find_places_along(std::int64_t size, std::int64_t count, float* entries) const noexcept {
     const auto length = static_cast<float>(size);
     const float lowest = border_ ? 0.0F : -2.0F, highest = border_ ? length - 1.0F : length + 1.0F;
     const bool aligned = aligned_;
     for (std::int64_t i = 0; i < count; ++i) {
       const float entry = entries[i] + 1.0F;
       float place = aligned ? entry / 2.0F * (length - 1.0F) : (entry * length - 1.0F) / 2.0F;
-      if constexpr (!linear) place = std::nearbyint(place);
       place = place > lowest ? place : lowest;  // which what is no number is not
       entries[i] = place < highest ? place : highest;
     }
+    if (linear_) return;
+    for (std::int64_t i = 0; i < count; ++i) entries[i] = nearest(entries[i]);
+  }
+
+  // As nearbyint(), which is a call for each element: to an even number where two are as near.
+  static float nearest(float place) noexcept {
+    const auto towards_0 = static_cast<std::int32_t>(place);
+    const std::int32_t below = towards_0 - static_cast<std::int32_t>(static_cast<float>(towards_0) > place);
+    const float beyond = place - static_cast<float>(below);
+    const std::int32_t is_above = static_cast<std::int32_t>(beyond > 0.5F);
+    const std::int32_t is_tied = static_cast<std::int32_t>(beyond == 0.5F);
+    return static_cast<float>(below + (is_above | (is_tied & below & 1)));
   }
 
   // Brings the entries of some points together.
@@ -117,17 +136,15 @@ class GridSample final : public CompiledOperator {
     }
   }
 
-  void find_points(const float* grid, std::int64_t first, std::int64_t count, Point* points) const noexcept {
-    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
-    float x[kPoints], y[kPoints];
+  void find_places(const float* grid, std::int64_t first, std::int64_t count, float* x, float* y) const noexcept {
     read_entries(grid, first, count, x, y);
-    if (linear_) {
-      find_places<true>(input.sizes[3], count, x);
-      find_places<true>(input.sizes[2], count, y);
-    } else {
-      find_places<false>(input.sizes[3], count, x);
-      find_places<false>(input.sizes[2], count, y);
-    }
+    find_places_along(desc().tensor(kInput).sizes[3], count, x);
+    find_places_along(desc().tensor(kInput).sizes[2], count, y);
+  }
+
+  void find_points(const float* x, const float* y, std::int64_t first, std::int64_t count,
+                   Point* points) const noexcept {
+    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
     std::int64_t row = first / output.sizes[3], column = first % output.sizes[3];
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t left = whole(x[i]), top = whole(y[i]);
@@ -220,7 +237,40 @@ class GridSample final : public CompiledOperator {
     }
   }
 
-  bool linear_, border_, aligned_;
+  void sample_planes(const float* input, const float* x, const float* y, std::int64_t first, std::int64_t count,
+                     float* output) const noexcept {
+    const TensorLayout &images = desc().tensor(kInput), &results = desc().tensor(kOutput);
+    const PlaneSizes sizes = {static_cast<std::int32_t>(images.sizes[2]), static_cast<std::int32_t>(images.sizes[3]),
+                              images.strides[2]};
+    PlanePoints points;
+    if (linear_) {
+      points.find(sizes, x, y, as_size(count), border_);
+    } else {
+      points.find_nearest(sizes, x, y, as_size(count));
+    }
+    const std::int64_t width = results.sizes[3], row = first / width, column = first % width;
+    const bool are_neighbours = results.strides[3] == 1 && (results.strides[2] == width || column + count <= width);
+    float* target = output + row * results.strides[2] + column * results.strides[3];
+    for (std::int64_t c = 0; c < images.sizes[1]; ++c) {
+      float apart[kPoints];
+      float* const together = are_neighbours ? target + c * results.strides[1] : apart;
+      const float* const plane = input + c * images.strides[1];
+      linear_ ? points.interpolate(plane, together) : points.look_up(plane, together);
+      if (!are_neighbours) spread(apart, row, column, count, output + c * results.strides[1]);
+    }
+  }
+
+  // Brings results that are together to their places in a plane of the output.
+  void spread(const float* results, std::int64_t row, std::int64_t column, std::int64_t count,
+              float* plane) const noexcept {
+    const TensorLayout& layout = desc().tensor(kOutput);
+    for (std::int64_t i = 0; i < count; ++row, column = 0) {
+      float* target = plane + row * layout.strides[2];
+      for (; column < layout.sizes[3] && i < count; ++column, ++i) target[column * layout.strides[3]] = results[i];
+    }
+  }
+
+  bool linear_, border_, aligned_, in_planes_ = false;
 };
 
 }  // namespace
