@@ -33,6 +33,7 @@ ORDER = (
     "rules",
     "float_convolutions",
     "wide_models",
+    "unrolling",
     "model_values",
     "planning",
     "input_shapes",

@@ -14,6 +14,7 @@ import dmlcpu
 from conftest import SEED
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.foreign.runner import ForeignRunner, _precisions
+from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.planning.planner import make_plan
 from onnx_models import Array, Builder, coded, codes, results_of_onnxruntime
@@ -318,7 +319,8 @@ def test_weights_of_loops_that_onnxruntime_does_not_make_unsigned(signed: bool) 
     """It is to make INT8 weights UINT8 ones where its sums saturate, and refuses these: it runs them as they are."""
     builder = Builder()
     x = builder.input("int8" if signed else "uint8", (2, 4))
-    values = builder.node("Loop", [np.array(3), np.array(True)], body=product_of_codes(x, signed))
+    steps = np.array(MOST_NODES)  # more nodes than are unrolled
+    values = builder.node("Loop", [steps, np.array(True)], body=product_of_codes(x, signed))
     builder.output(values, "int8" if signed else "uint8", (None, 2, 4))
     model, feeds = builder.build(), {"x": np.arange(8).reshape(2, 4).astype(np.int8 if signed else np.uint8)}
     assert _precisions(builder.proto()) == (True, False)  # a CPU that has no need of the first may not refuse it

@@ -1,4 +1,4 @@
-"""The values of a model: what rules make of its nodes, constants that are computed at once, and branches of Ifs."""
+"""The values of a model: what rules make of its nodes, constants that are computed at once, branches, and steps."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded, NotNative
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, ArrayType, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
 from dmlcpu.onnx.wide_models import rounds_wide_codes
@@ -116,6 +117,9 @@ class ModelValues:
                 node = _as_cast(node, element_type(self.values[node.inputs[1]]))
             self.lowering.node = node
             try:
+                if operator in LOOPS:
+                    self._unroll(node)
+                    continue
                 results = self._results(node)
                 if len(results) < len(node.outputs) - node.outputs.count(""):  # what has been added is read by nothing
                     raise NotNative("more outputs than its operator has")
@@ -143,6 +147,38 @@ class ModelValues:
             self.independent.difference_update(node.outputs)
         self.values.update((name, Constant(array)) for name, array in branch.constants.items())
         return branch.nodes
+
+    def _unroll(self, node: Node) -> None:
+        """Lower the steps of a loop in its place.
+
+        Raises:
+            InvalidModelError: The nodes of a step do not fit together.
+            NotNative: How many steps there are is not known, or a node in one is not native; nothing has changed.
+        """
+        if not has_native_steps(node.proto):
+            raise NotNative("no kernel for this operator, nor for all that it repeats")
+        count = step_count(node, self.values)
+        steps = None if count is None else self._model.loops.of(node, count)
+        if steps is None:
+            raise NotNative("only a run tells how many steps it takes" if count is None else f"a loop of {count} steps")
+        nodes, partition = steps.graph.nodes, self.lowering.partition
+        lowered = len(partition.nodes)
+        self._uses.remove(node)
+        self.independent.update(steps.graph.constants)
+        self._meet(nodes)
+        if not self.independent.issuperset(node.reads):  # more or fewer steps write what the loop does
+            self.independent.difference_update(node.outputs)
+        self.values.update((name, Constant(array)) for name, array in steps.graph.constants.items())
+        remaining, reasons = self.lower(nodes)
+        if not remaining and all(is_true(self.values[name]) for name in steps.conditions):
+            return
+        del partition.nodes[lowered:]  # what has been added to the graph is read by nothing
+        for step in nodes:
+            self._uses.remove(step)
+            for name in step.outputs:
+                self.values.pop(name, None)
+        self._meet([node])
+        raise NotNative(f"in a step {next(iter(reasons.values()), 'a condition that only a run tells')}")
 
     def _results(self, node: Node) -> Sequence[Value]:
         """Return what a node of constants comes to, or else what its rule makes of its inputs.

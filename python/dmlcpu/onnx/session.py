@@ -64,7 +64,7 @@ class InferenceSession:
             the model is neither a path nor bytes.
         ValueError: The options ask for more than 1024 threads.
         MissingRuntimeError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes
-            are free, or an input decides which branch of an If runs, and so is what is wrong with nodes
+            are free, or an input decides on branches or steps, and so is what is wrong with nodes
             (InvalidModelError).
         OSError: The file cannot be read.
 
@@ -171,7 +171,7 @@ class InferenceSession:
 
     @property
     def deciding_inputs(self) -> tuple[str, ...]:
-        """Names of the inputs of one element that decide which branches of If nodes run.
+        """Names of the inputs of one element that decide which branches of If nodes run, or how many steps of Loops.
 
         A model has plans of its own for each combination of their values, the first eight.
         """

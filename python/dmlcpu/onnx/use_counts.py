@@ -24,18 +24,20 @@ class UseCounts:
 
     def add(self, node: Node) -> None:
         """Take note of what a node reads."""
-        for name in node.reads:
-            self._all[name] += 1
-        if node.operator == "DequantizeLinear" and node.inputs:
-            self._dequantizing[node.inputs[0]] += 1
-        elif node.operator == "CastLike":
-            for name in node.reads[1:]:
-                self._telling_types[name] += 1
+        self._count(node, 1)
 
     def remove(self, node: Node) -> None:
-        """Forget an If, for which the nodes of a branch stand."""
+        """Forget a node, for which others stand, such as an If, for which those of a branch do."""
+        self._count(node, -1)
+
+    def _count(self, node: Node, times: int) -> None:
         for name in node.reads:
-            self._all[name] -= 1
+            self._all[name] += times
+        if node.operator == "DequantizeLinear" and node.inputs:
+            self._dequantizing[node.inputs[0]] += times
+        elif node.operator == "CastLike":
+            for name in node.reads[1:]:
+                self._telling_types[name] += times
 
     def is_read_once(self, name: str) -> bool:
         """Return whether a value is read once, by a node or the caller; who asks for its type alone does not count."""

@@ -19,7 +19,9 @@ from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.models.float16_between_codes import with_float32
 from dmlcpu.onnx.models.fused_activations import without_fused_activations
+from dmlcpu.onnx.models.inlined_graphs import Inliner
 from dmlcpu.onnx.models.local_functions import without_calls
+from dmlcpu.onnx.models.loops import Loops
 from dmlcpu.onnx.models.nodes import Node, free_names, node_of, ordered, short_domain
 from dmlcpu.onnx.models.serialized import without_large_constants
 from dmlcpu.onnx.models.tensor_protos import constant_of, has_external_data, make_dense
@@ -75,6 +77,7 @@ class Model:
         nodes: In an order in which they can run.
         constants: The initializers, by name.
         branches: Of its If nodes, as far as they have been read.
+        loops: Their steps, likewise.
         following: Constants that follow from lengths of the inputs, by name.
     """
 
@@ -84,6 +87,7 @@ class Model:
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array] = field(repr=False)
     branches: Branches = field(repr=False)
+    loops: Loops = field(repr=False)
     following: Mapping[str, FollowingConstant] = field(default_factory=dict, repr=False)
 
 
@@ -159,7 +163,8 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     if to_run:
         nodes = without_fused_activations(nodes, versions, names, partial(free_names, nodes, values))
         nodes = without_blocked_channels(nodes, versions, {*returned}, names, partial(free_names, nodes, values))
-    return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
+    inliner = Inliner(versions, nodes, values)
+    return Model(proto, inputs, outputs, nodes, constants, Branches(inliner), Loops(inliner))
 
 
 def output_info(value: onnx.ValueInfoProto) -> ValueInfo:

@@ -1,4 +1,7 @@
-"""Inputs of one element that decide which branch of an If runs, such as whether there is a past."""
+"""Inputs of one element that decide which branch of an If runs, or how many steps of a Loop.
+
+Such as whether there is a past.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from dmlcpu.onnx.constants.folding import is_computed_beforehand
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.models.nodes import short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.onnx.unrolling import has_native_steps
 
 __all__ = ["deciding_inputs"]
 
@@ -20,12 +24,16 @@ __all__ = ["deciding_inputs"]
 _MOST_SOURCES: Final = 4
 _Sources = frozenset[str] | None
 """The inputs of one element that a value follows from, with constants and shapes; None if from more than these."""
+_DECIDED: Final = frozenset({("", "If"), ("", "Loop")})
 _OF_SHAPES: Final = frozenset({"Shape", "Size"})
 
 
 def deciding_inputs(model: Model) -> tuple[str, ...]:
-    """Return the inputs that conditions of If nodes follow from, where nothing else that a run is fed counts."""
-    if not any((node.domain, node.operator) == ("", "If") for node in model.nodes):
+    """Return the inputs that conditions of If nodes follow from, where nothing else that a run is fed counts.
+
+    So do the counts of steps of Loops that may be native.
+    """
+    if not any((node.domain, node.operator) in _DECIDED for node in model.nodes):
         return ()  # as of most models, of which nothing has to be followed
     sources: dict[str, _Sources] = dict.fromkeys(model.constants, frozenset())
     sources.update((value.name, frozenset({value.name}) if _may_decide(value) else None) for value in model.inputs)
@@ -43,7 +51,10 @@ def _may_decide(value: ValueInfo) -> bool:
 def _follow(nodes: Iterable[onnx.NodeProto], sources: ChainMap[str, _Sources], found: set[str]) -> None:
     """Find out what the values that nodes write follow from, and add what conditions among them do."""
     for node in nodes:
-        if node.op_type == "If" and short_domain(node.domain) == "":
+        operator = short_domain(node.domain), node.op_type
+        if operator == ("", "Loop") and has_native_steps(node):
+            found |= _union(sources.get(name) for name in [*node.input][:2] if name) or frozenset()
+        if operator == ("", "If"):
             sources.update(zip(node.output, _sources_of_branches(node, sources, found), strict=False))
         else:
             of_node = _sources_of(node, sources)

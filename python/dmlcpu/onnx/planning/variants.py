@@ -11,6 +11,8 @@ import onnx
 
 from dmlcpu.device import Device
 from dmlcpu.onnx.models.branches import Branches
+from dmlcpu.onnx.models.inlined_graphs import Inliner
+from dmlcpu.onnx.models.loops import Loops
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from dmlcpu.onnx.planning.planned_model import PlannedModel
@@ -57,8 +59,16 @@ class Variants:
 
     def release(self) -> None:
         """Keep nothing but the inputs: the plan that was made has what it needs, and there will be no other."""
-        model, none = self.whole.model, Branches({}, (), ())
-        bare = replace(model, proto=onnx.ModelProto(), nodes=(), constants={}, branches=none, following={})
+        model, none = self.whole.model, Inliner({}, (), ())
+        bare = replace(
+            model,
+            proto=onnx.ModelProto(),
+            nodes=(),
+            constants={},
+            branches=Branches(none),
+            loops=Loops(none),
+            following={},
+        )
         self.whole, self.is_released = PlannedModel((), bare, self._device), True
 
     def _made(self, values: tuple[bytes, ...], feeds: Mapping[str, Array]) -> PlannedModel:

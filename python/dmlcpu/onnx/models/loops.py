@@ -1,0 +1,267 @@
+"""Loop and Scan, as the nodes of all their steps in the place of the loop.
+
+How many steps there are is often known when a model is planned: an exporter writes what is done for each element of an
+axis as a Loop, whose trip count follows from shapes, and the length of what a Scan walks along is one. The nodes of
+each step are nodes of the model like any others then: constants of a step, such as its number and what is sliced by
+it, are computed beforehand, and rules and fusions pass from one step to the next. A native graph that runs once for
+each step would do with one copy of the nodes, but copy the states at each step and be planned as a graph of its own;
+what is unrolled runs in the model's own graph, whose steps cost a fraction of a microsecond each, and few loops that
+are quantized have more than some hundred steps. So those of more nodes than ``MOST_NODES`` are left to another runtime.
+
+What does not depend on the step is there once, for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.models.inlined_graphs import InlinedGraph, Inliner, renamed
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.subgraphs import graphs_within, names_in
+from dmlcpu.onnx.models.tensor_protos import constant_of
+from dmlcpu.onnx.values import Array
+
+__all__ = ["MOST_NODES", "Loops", "walked_along"]
+
+MOST_NODES: Final = 2048
+"""Nodes of all steps: planning takes about 50 us each."""
+_FIRST_SCAN_WITHOUT_BATCH: Final = 9
+_FIRST_UNSQUEEZE_OF_COMPUTED_AXES: Final = 13
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What a loop stands for.
+
+    Attributes:
+        graph: The nodes of all steps.
+        conditions: Values that have to be true for there to be so many steps: what the first ones say of the next.
+    """
+
+    graph: InlinedGraph
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A step, and what of the node it is given and gives.
+
+    Attributes:
+        graph: Its nodes.
+        number, condition: The names of a Loop's number of the step and of its condition; of a Scan "".
+        states: Names of what one step passes to the next, by which it is given them.
+        elements: Names of what it is given of a Scan's inputs.
+        goes_on: The name of the condition that a Loop's step passes; of a Scan "".
+        next_states, results: Names of what it makes: states, and what is joined with that of other steps.
+        first: The node's inputs that are the first states.
+        walked: The node's inputs that a Scan walks along.
+        last: The node's outputs that are the last states.
+        joined: The node's outputs that are joined.
+    """
+
+    graph: onnx.GraphProto
+    number: str
+    condition: str
+    states: Sequence[str]
+    elements: Sequence[str]
+    goes_on: str
+    next_states: Sequence[str]
+    results: Sequence[str]
+    first: Sequence[str]
+    walked: Sequence[str]
+    last: Sequence[str]
+    joined: Sequence[str]
+
+
+def _body_of(node: Node) -> _Body | None:
+    """Return the step of a Loop or Scan; None of one whose parts do not fit together, or that is of an old form."""
+    graph = node.attributes.get("body")
+    if not isinstance(graph, onnx.GraphProto):
+        return None
+    inputs, outputs = [value.name for value in graph.input], [value.name for value in graph.output]
+    if not {value.name for value in graph.initializer}.isdisjoint(inputs):
+        return None
+    walked: Sequence[str]
+    if node.operator == "Loop":
+        first, walked, count = node.inputs[2:], (), len(node.inputs) - 2
+        if len(inputs) < 2 or not outputs:
+            return None
+        number, condition, goes_on = *inputs[:2], outputs[0]
+        inputs, outputs = inputs[2:], outputs[1:]
+    else:
+        walks = int(node.attributes.get("num_scan_inputs", 0))
+        count = len(node.inputs) - walks
+        if node.version < _FIRST_SCAN_WITHOUT_BATCH or not 0 < walks <= len(node.inputs):
+            return None
+        first, walked, number, condition, goes_on = node.inputs[:count], node.inputs[count:], "", "", ""
+    if len(inputs) != count + len(walked) or len(outputs) != len(node.outputs) or len(outputs) < count:
+        return None
+    if not all((*first, *walked)):
+        return None
+    return _Body(
+        graph,
+        number,
+        condition,
+        inputs[:count],
+        inputs[count:],
+        goes_on,
+        outputs[:count],
+        outputs[count:],
+        first,
+        walked,
+        node.outputs[:count],
+        node.outputs[count:],
+    )
+
+
+def walked_along(node: Node) -> Iterator[tuple[str, int]]:
+    """Yield the inputs that a Scan walks along, each with the axis."""
+    walks = int(node.attributes.get("num_scan_inputs", 0))
+    for index, name in enumerate(node.inputs[len(node.inputs) - walks :]):
+        yield name, _entry(node, "scan_input_axes", index)
+
+
+def _entry(node: Node, name: str, index: int) -> int:
+    entries: Sequence[int] = node.attributes.get(name, ())
+    return int(entries[index]) if index < len(entries) else 0
+
+
+class Loops:
+    """The steps of a model's loops, and of those within them; each is made when it is first asked for.
+
+    Args:
+        inliner: Of the model.
+    """
+
+    def __init__(self, inliner: Inliner) -> None:
+        self._inliner = inliner
+        self._made: dict[tuple[str, int], Steps | None] = {}
+
+    def of(self, node: Node, count: int) -> Steps | None:
+        """Return all steps; None of too many nodes, or of none, and where the parts of a loop do not fit together.
+
+        Args:
+            node: A Loop or a Scan.
+            count: How many steps there are.
+
+        Raises:
+            InvalidModelError: The nodes of a step do not fit together.
+        """
+        key = node.name, count
+        if key not in self._made:
+            body = _body_of(node)
+            is_small = body is not None and 0 < count * (len(body.graph.node) + len(body.elements)) <= MOST_NODES
+            self._made[key] = _Unrolled(self._inliner, node, body).steps(count) if body and is_small else None
+        return self._made[key]
+
+
+class _Unrolled:
+    """The nodes of steps, under construction.
+
+    Args:
+        inliner: Of the model.
+        node: The loop.
+        body: Its step.
+    """
+
+    def __init__(self, inliner: Inliner, node: Node, body: _Body) -> None:
+        self._inliner, self._node, self._body = inliner, node, body
+        self._begin = inliner.begin(node)
+        self._protos: list[onnx.NodeProto] = []
+        initializers = {tensor.name: constant_of(tensor) for tensor in body.graph.initializer}
+        self._names = {name: self._own(name) for name in initializers}  # of what all steps share
+        self._constants: dict[str, Array] = {self._names[name]: array for name, array in initializers.items()}
+
+    def _own(self, name: str) -> str:
+        return self._inliner.name(f"{self._begin}/{name}")
+
+    def _constant(self, name: str, array: Array) -> str:
+        own = self._own(name)
+        self._constants[own] = array
+        return own
+
+    def steps(self, count: int) -> Steps:
+        """Return so many steps."""
+        body = self._body
+        fixed, varying = _by_step(body)
+        if body.condition:
+            self._names[body.condition] = self._constant(body.condition, np.array(True))
+        self._names.update((name, self._own(name)) for inner in fixed for name in inner.output if name)
+        self._protos += (renamed(inner, self._names) for inner in fixed)
+        states: Sequence[str] = body.first
+        results: list[list[str]] = [[] for _ in body.results]
+        conditions: list[str] = []
+        for step in range(count):
+            names = self._step(varying, states, step, count)
+            states = [names.get(name, name) for name in body.next_states]
+            conditions += [names.get(body.goes_on, body.goes_on)] if body.goes_on and step + 1 < count else []
+            for made, name in zip(results, body.results, strict=True):
+                made.append(names.get(name, name))
+        for state, name in zip(states, body.last, strict=True):
+            if name:
+                self._protos.append(onnx.helper.make_node("Identity", [state], [name]))
+        for index, (made, name) in enumerate(zip(results, body.joined, strict=True)):
+            if name:
+                self._protos += self._joined(made, name, index)
+        graph = self._inliner.inlined(self._node, self._begin, self._protos, self._constants)
+        return Steps(graph, tuple(conditions))
+
+    def _step(
+        self, varying: Sequence[onnx.NodeProto], states: Sequence[str], step: int, count: int
+    ) -> Mapping[str, str]:
+        """Add a step; return the names of its values by those in the body."""
+        body = self._body
+        names = {**self._names, **dict(zip(body.states, states, strict=True))}
+        if body.number:
+            names[body.number] = self._constant(f"{step}/{body.number}", np.array(step, np.int64))
+        for index, (name, walked) in enumerate(zip(body.elements, body.walked, strict=True)):
+            backwards = _entry(self._node, "scan_input_directions", index) == 1
+            place = self._constant(f"{step}/place", np.array(count - 1 - step if backwards else step, np.int64))
+            names[name] = self._own(f"{step}/{name}")
+            axis = _entry(self._node, "scan_input_axes", index)
+            self._protos.append(onnx.helper.make_node("Gather", [walked, place], [names[name]], axis=axis))
+        names.update((name, self._own(f"{step}/{name}")) for inner in varying for name in inner.output if name)
+        for index, inner in enumerate(varying):
+            copy = renamed(inner, names)
+            copy.name = f"{step}/{copy.name or f'{copy.op_type}_{index}'}"
+            self._protos.append(copy)
+        return names
+
+    def _joined(self, made: Sequence[str], name: str, index: int) -> Iterator[onnx.NodeProto]:
+        """Yield the nodes that join what steps made along a new axis."""
+        axis = _entry(self._node, "scan_output_axes", index)
+        if _entry(self._node, "scan_output_directions", index) == 1:
+            made = made[::-1]
+        attributes: dict[str, Any] = {"axes": [axis]}
+        more = []
+        if self._inliner.versions.get("", 1) >= _FIRST_UNSQUEEZE_OF_COMPUTED_AXES:
+            attributes, more = {}, [self._constant("axes", np.array([axis], np.int64))]
+        parts = [self._own(f"{step}/{name}") for step in range(len(made))]
+        for source, part in zip(made, parts, strict=True):
+            yield onnx.helper.make_node("Unsqueeze", [source, *more], [part], **attributes)
+        yield onnx.helper.make_node("Concat", parts, [name], axis=axis)
+
+
+def _by_step(body: _Body) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:
+    """Return the nodes of a step that are the same in each, and the others."""
+    varying = {*body.states, *body.elements, body.number} - {""}
+    others: list[onnx.NodeProto] = []
+    count = -1
+    while count < len(others):  # once more than needed, if the nodes are in order
+        count = len(others)
+        others = [node for node in body.graph.node if _is_varying(node, varying)]
+        varying.update(name for node in others for name in node.output if name)
+    return [node for node in body.graph.node if node not in others], others
+
+
+def _is_varying(node: onnx.NodeProto, varying: Collection[str]) -> bool:
+    """Return whether a node reads what is another value in each step; one without inputs may be random."""
+    if not node.input and node.op_type != "Constant":
+        return True
+    within = (name for graph in graphs_within(node.attribute) for name in names_in(graph))
+    return not {*node.input, *within}.isdisjoint(varying)

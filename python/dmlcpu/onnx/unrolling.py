@@ -1,0 +1,63 @@
+"""Which loops are unrolled: those whose steps may be native, and are counted when a model is planned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.constants.folding import is_computed_beforehand
+from dmlcpu.onnx.models.loops import walked_along
+from dmlcpu.onnx.models.nodes import Node, short_domain
+from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.values import Constant, Value
+
+__all__ = ["LOOPS", "has_native_steps", "is_true", "step_count"]
+
+LOOPS: Final = frozenset({"Loop", "Scan"})
+"""Operators that repeat a graph within them."""
+_WITH_GRAPHS: Final = LOOPS | {"If"}
+
+
+def has_native_steps(node: onnx.NodeProto) -> bool:
+    """Return whether there are rules for all that a loop repeats; they may still refuse."""
+    return all(_may_be_native(inner) for graph in graphs_within(node.attribute) for inner in graph.node)
+
+
+def _may_be_native(node: onnx.NodeProto) -> bool:
+    domain, operator = short_domain(node.domain), node.op_type
+    if domain == "" and operator in _WITH_GRAPHS:
+        return has_native_steps(node)
+    return (domain, operator) in RULES or (
+        domain == "" and (is_computed_beforehand(operator) or operator == "CastLike")
+    )
+
+
+def step_count(node: Node, values: Mapping[str, Value]) -> int | None:
+    """Return how many steps a loop takes if nothing ends it before; None if only a run tells.
+
+    Args:
+        node: A Loop or a Scan.
+        values: What is there: all that it reads.
+    """
+    if node.operator == "Scan":
+        lengths = {values[name].shape[axis] for name, axis in walked_along(node) if axis < len(values[name].shape)}
+        return int(lengths.pop()) if len(lengths) == 1 else None
+    trips, goes_on = (*node.inputs[:2], "", "")[:2]
+    if goes_on and not is_true(values[goes_on]):
+        return None
+    number = values[trips] if trips else None
+    if not isinstance(number, Constant) or number.dtype != np.int64 or math.prod(number.shape) != 1:
+        return None
+    return int(number.array.reshape(()))
+
+
+def is_true(value: Value) -> bool:
+    """Return whether a value is a condition that is known to be met."""
+    if not isinstance(value, Constant) or value.dtype != np.bool_ or math.prod(value.shape) != 1:
+        return False
+    return bool(value.array.reshape(()))
