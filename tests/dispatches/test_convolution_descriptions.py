@@ -299,3 +299,14 @@ def test_why_a_convolution_has_so_many_threads() -> None:
     large = lines(device, convolution(256, 256, 3))["threads"]
     assert re.fullmatch(r"at most 2 of 2, for work estimated at \d{2,} us", large)
     assert lines(Device(num_threads=1), convolution(16, 16, 1))["threads"].startswith("at most 1 of 1, for work ")
+
+
+def test_what_few_taps_write_counts_in_the_estimate() -> None:
+    """300,000 outputs of one tap each take longer than their products."""
+    desc = changed(
+        convolution(64, 64, 1, group_count=64),
+        input_tensor=tensor("UINT8", 1, 64, 60, 80),
+        output_tensor=tensor("UINT8", 1, 64, 60, 80),
+        filter_tensor=tensor("INT8", 64, 1, 1, 1),
+    )
+    assert lines(Device(num_threads=2), desc)["threads"].startswith("at most 2 of 2, for work ")

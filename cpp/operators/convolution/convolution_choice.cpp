@@ -1,6 +1,7 @@
 #include "operators/convolution/convolution_choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -68,12 +69,13 @@ struct ThreadChoice {
 };
 
 ThreadChoice choose_threads(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  constexpr double kCyclesOfTapGroup = 0.15;
+  constexpr double kCyclesOfOutput = 0.2, kCyclesOfTapGroup = 0.13;
   const AlgorithmRow& row = row_of(geometry, target);
   const auto terms = as_number(geometry.reduction()), channels = as_number(geometry.output_channels);
   const double outputs = as_number(geometry.batch) * as_number(geometry.image_pixels()) * channels;
-  const double cycles = row.work == Work::taps ? outputs * kCyclesOfTapGroup * terms / 4.0
-                                               : estimated_product_cycles(outputs, terms, channels * terms, target);
+  const double cycles = row.work == Work::taps
+                            ? outputs * (kCyclesOfOutput + kCyclesOfTapGroup * std::ceil(terms / 4.0))
+                            : estimated_product_cycles(outputs, terms, channels * terms, target);
   const bool shares_planes = row.shares_planes && geometry.output.c != 1 && geometry.batch == 1;
   double most = cycles / kLeastCyclesOfConvolution;
   if (shares_planes) most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
