@@ -89,7 +89,7 @@ def _turns(surroundings: Surroundings, taken: ForeignNodes[Elements | Passed]) -
         for node in [*rest]:
             if node in apart and known.keys() >= {*node.reads}:
                 rest.remove(node)
-                yield from _alone(surroundings, node, taken.reasons, known, types)
+                yield from _alone(surroundings, node, taken.reasons, known)
                 known.update((name, _passed(name, types)) for name in node.outputs if name)
         if len(rest) == len(waiting):
             raise _UnknownTypeError
@@ -147,7 +147,7 @@ def _foreign(
 
 
 def _alone(
-    surroundings: Surroundings, node: Node, reasons: Mapping[str, str], known: PassedReads, types: Types
+    surroundings: Surroundings, node: Node, reasons: Mapping[str, str], known: PassedReads
 ) -> Iterator[ForeignPart | ArrayPart]:
     """Yield the parts of a node that is none of another runtime's."""
     if not _is_fork(node):
