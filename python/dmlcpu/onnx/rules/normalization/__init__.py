@@ -6,7 +6,8 @@ from typing import Final
 
 from dmlcpu.onnx.rules.normalization import (
     embedding,
-    normalization,
+    group_normalization,
+    layer_normalization,
     residual_normalization,
     response_normalization,
     row_normalization,
@@ -17,7 +18,8 @@ __all__ = ["MODULES"]
 
 MODULES: Final = (
     embedding,
-    normalization,
+    group_normalization,
+    layer_normalization,
     residual_normalization,
     response_normalization,
     row_normalization,

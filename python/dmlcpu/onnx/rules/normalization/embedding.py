@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.movement.gathered_values import looked_up
 from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import Logical
-from dmlcpu.onnx.rules.normalization.normalization import LayerNormalization
+from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization
 from dmlcpu.onnx.rules.normalization.residual_normalization import vector
 from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantization.quantization import dequantize_linear

@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
-from dmlcpu.onnx.rules.normalization.normalization import MOST_CODES, LayerNormalization
+from dmlcpu.onnx.rules.normalization.layer_normalization import MOST_CODES, LayerNormalization
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, computed_with_axes, present
 from dmlcpu.onnx.rules.reduction.composed_reduction import sum_of_distances
 from dmlcpu.onnx.rules.reduction.reduction import reduce_sum

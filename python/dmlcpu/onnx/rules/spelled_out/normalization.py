@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
-from dmlcpu.onnx.rules.normalization.normalization import LayerNormalization, root_mean_square_normalization
+from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same, number_of
