@@ -111,13 +111,13 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
   if (rows_in_place_) {
     return compute({.input = element(static_cast<const void*>(tensors[kInput]), input_.type, index[kInput]),
                     .output = element(tensors[kOutput], output_.type, index[kOutput]),
-                    .rows = rows,
-                    .columns = columns,
-                    .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
-                    .output_row_stride = static_cast<std::size_t>(runs_.row_stride(kOutput)),
+                    .count = columns,
                     .scale = workspace.scale,
                     .zero_point = workspace.zero_point,
-                    .per_element = per_element});
+                    .per_element = per_element,
+                    .rows = rows,
+                    .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
+                    .output_row_stride = static_cast<std::size_t>(runs_.row_stride(kOutput))});
   }
   if (workspace.packed_rows != nullptr) {
     return workspace.packed_rows({.input = static_cast<const std::uint8_t*>(tensors[kInput]) + index[kInput] / 2,
@@ -143,13 +143,13 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
   const std::size_t columns_of_row = per_element ? count : columns;
   compute({.input = input,
            .output = output,
-           .rows = count / columns_of_row,
-           .columns = columns_of_row,
-           .input_row_stride = columns_of_row,
-           .output_row_stride = columns_of_row,
+           .count = columns_of_row,
            .scale = workspace.scale,
            .zero_point = workspace.zero_point,
-           .per_element = per_element});
+           .per_element = per_element,
+           .rows = count / columns_of_row,
+           .input_row_stride = columns_of_row,
+           .output_row_stride = columns_of_row});
   if (is_four_bits(output_.type)) {
     const NibbleRun run = {index[kOutput], runs_.stride(kOutput), count, offset_flip(output_.type)};
     store_nibbles(nibbles, workspace.output.bytes, run, tensors[kOutput]);

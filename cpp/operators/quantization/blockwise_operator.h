@@ -11,6 +11,7 @@
 #include "kernels/nibbles/nibbles.h"
 #include "operators/operator.h"
 #include "operators/quantization/blocked_runs.h"
+#include "operators/quantization/scaled_block.h"
 
 namespace dmlcpu {
 
@@ -25,18 +26,8 @@ class BlockwiseOperator : public CompiledOperator {
   // absent_zero_point.
   BlockwiseOperator(OperatorDesc desc, ExecutionTarget target, float zero_point_offset, float absent_zero_point);
 
-  // Rows of columns elements; with a parameter for each row, or (per_element) each element of a row, the same ones in
-  // every row. Codes of 4 bits are bytes, of which compute() may leave any value in an output: they saturate at 15.
-  struct ScaledRows {
-    const void* input;
-    void* output;
-    std::size_t rows, columns;
-    std::size_t input_row_stride, output_row_stride;
-    const float* scale;
-    const float* zero_point;
-    bool per_element;
-  };
-  virtual void compute(const ScaledRows& rows) const noexcept = 0;
+  // Codes of 4 bits are bytes, of which compute() may leave any value in an output: they saturate at 15.
+  virtual void compute(const ScaledBlock& block) const noexcept = 0;
 
   // A kernel from packed rows of the input to the output, in place of compute(), if the operator has one.
   virtual NibbleRowsFunction packed_rows_kernel() const { return nullptr; }

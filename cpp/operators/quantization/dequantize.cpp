@@ -32,17 +32,7 @@ class Dequantize final : public BlockwiseOperator {
     return desc().tensor(kOutput).type == DataType::float16 ? nibbles.dequantize_float16 : nibbles.dequantize_float32;
   }
 
-  void compute(const ScaledRows& rows) const noexcept override {
-    kernel_({.input = rows.input,
-             .output = rows.output,
-             .count = rows.columns,
-             .scale = rows.scale,
-             .zero_point = rows.zero_point,
-             .per_element = rows.per_element,
-             .rows = rows.rows,
-             .input_row_stride = rows.input_row_stride,
-             .output_row_stride = rows.output_row_stride});
-  }
+  void compute(const ScaledBlock& block) const noexcept override { kernel_(dequantize_run(block)); }
 
  private:
   DequantizeFunction kernel_;

@@ -21,18 +21,7 @@ class Quantize final : public BlockwiseOperator {
  protected:
   const char* kernel_family() const override { return "quantize"; }
 
-  void compute(const ScaledRows& rows) const noexcept override {
-    kernel_({.input = rows.input,
-             .output = static_cast<std::uint8_t*>(rows.output),
-             .count = rows.columns,
-             .scale = rows.scale,
-             .zero_point = rows.zero_point,
-             .per_element = rows.per_element,
-             .flip = flip_,
-             .rows = rows.rows,
-             .input_row_stride = rows.input_row_stride,
-             .output_row_stride = rows.output_row_stride});
-  }
+  void compute(const ScaledBlock& block) const noexcept override { kernel_(quantize_run(block, flip_)); }
 
  private:
   std::uint8_t flip_;
