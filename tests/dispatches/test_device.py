@@ -371,7 +371,7 @@ def test_binding_properties() -> None:
 def test_nothing_is_printed_where_there_is_no_stderr(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It used to go to stdout."""
+    """Where print() is given no stream it writes to stdout."""
     monkeypatch.setenv("DMLCPU_VERBOSE", "1")
     monkeypatch.setattr("sys.stderr", None)  # as in a process that is started with it closed
     compiled(dmlcpu.Device(), QUANTIZE)

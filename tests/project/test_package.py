@@ -67,7 +67,7 @@ def test_the_import_leaves_out_what_only_errors_and_versions_need() -> None:
 
 
 def test_a_subinterpreter_is_refused_and_the_main_one_goes_on() -> None:
-    """It used to wait for ever."""
+    """The module's import would wait there for ever."""
     result = in_new_process(
         "try:\n"
         "    import _interpreters as interpreters\n"
