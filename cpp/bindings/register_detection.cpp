@@ -52,7 +52,7 @@ py::array_t<std::int64_t> kept_boxes(const Floats& boxes, const Floats& scores, 
 
 py::array_t<float> aligned_regions(const Floats& images, const Floats& corners, const Indices& of_images,
                                    std::size_t rows, std::size_t columns, std::size_t samples, float scale,
-                                   bool half_pixel, const std::string& isa, int num_threads) {
+                                   bool half_pixel, bool largest, const std::string& isa, int num_threads) {
   const ExecutionTarget target = execution_target(isa, num_threads);
   if (images.ndim() != 4 || corners.ndim() != 2 || of_images.ndim() != 1 || corners.shape(1) != 4 ||
       corners.shape(0) != of_images.shape(0)) {
@@ -63,8 +63,12 @@ py::array_t<float> aligned_regions(const Floats& images, const Floats& corners, 
       .values = images.data(), .images = size(0), .channels = size(1), .height = size(2), .width = size(3)};
   const Regions regions{
       .corners = corners.data(), .images = of_images.data(), .count = static_cast<std::size_t>(of_images.shape(0))};
-  const RegionCells cells{
-      .rows = rows, .columns = columns, .samples = samples, .scale = scale, .half_pixel = half_pixel};
+  const RegionCells cells{.rows = rows,
+                          .columns = columns,
+                          .samples = samples,
+                          .scale = scale,
+                          .half_pixel = half_pixel,
+                          .largest = largest};
   py::array_t<float> result(
       {of_images.shape(0), images.shape(1), static_cast<py::ssize_t>(rows), static_cast<py::ssize_t>(columns)});
   float* const output = result.mutable_data();
@@ -82,8 +86,8 @@ void register_detection(py::module_& module) {
   module.def("non_max_suppression", &kept_boxes, py::arg("boxes"), py::arg("scores"), py::arg("most_boxes"),
              py::arg("overlap"), py::arg("score"), py::arg("centred"), py::arg("isa"), py::arg("num_threads"));
   module.def("roi_align", &aligned_regions, py::arg("images"), py::arg("boxes"), py::arg("of_images"), py::arg("rows"),
-             py::arg("columns"), py::arg("samples"), py::arg("scale"), py::arg("half_pixel"), py::arg("isa"),
-             py::arg("num_threads"));
+             py::arg("columns"), py::arg("samples"), py::arg("scale"), py::arg("half_pixel"), py::arg("largest"),
+             py::arg("isa"), py::arg("num_threads"));
 }
 
 }  // namespace dmlcpu

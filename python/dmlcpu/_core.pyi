@@ -39,6 +39,7 @@ def roi_align(
     samples: int,
     scale: float,
     half_pixel: bool,
+    largest: bool,
     isa: str,
     num_threads: int,
 ) -> np.ndarray[Any, Any]: ...

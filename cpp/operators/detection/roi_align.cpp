@@ -144,9 +144,50 @@ class CellTaps {
   std::vector<InterpolatedPlace> places_;
 };
 
+// A sample along one axis: between two pixels, which are one at the end.
+struct Sample {
+  std::size_t low, high;
+  float low_weight, high_weight;
+  bool is_outside;
+};
+
+// The samples of all cells along an axis.
+void find_samples(const Extent& extent, std::size_t cells, std::size_t length, std::vector<Sample>& samples) {
+  samples.clear();
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    const float begin = extent.start + static_cast<float>(cell) * extent.cell;
+    for (std::size_t i = 0; i < extent.samples; ++i) {
+      const float step = (static_cast<float>(i) + 0.5F) * extent.cell / static_cast<float>(extent.samples);
+      const float position = begin + step;
+      if (!(position >= -1 && position <= static_cast<float>(length))) {
+        samples.push_back({.low = 0, .high = 0, .low_weight = 0, .high_weight = 0, .is_outside = true});
+        continue;
+      }
+      const float inside = std::max(position, 0.0F);
+      const std::size_t low = std::min(static_cast<std::size_t>(inside), length - 1);
+      const bool is_last = low + 1 >= length;
+      const float above = is_last ? 0.0F : inside - static_cast<float>(low);
+      samples.push_back({low, is_last ? low : low + 1, 1.0F - above, above, false});
+    }
+  }
+}
+
+// Keeps the larger of what there is and a multiple of pixels; begins with the multiple.
+void keep_largest(const float* pixels, float weight, std::size_t channels, bool begins, float* largest) noexcept {
+  if (begins) {
+    for (std::size_t c = 0; c < channels; ++c) largest[c] = weight * pixels[c];
+    return;
+  }
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float product = weight * pixels[c];
+    largest[c] = largest[c] < product ? product : largest[c];
+  }
+}
+
 // What one thread works in.
 struct Workspace {
   CellTaps rows, columns;
+  std::vector<Sample> row_samples, column_samples;
   std::vector<float> gathered, row, cells;
 };
 
@@ -169,7 +210,8 @@ class Alignment {
     std::atomic<bool> has_failed = false;
     parallel_for(regions_.size(), num_threads_, [&](std::size_t region, int slot) noexcept {
       try {
-        align(region, workspaces[static_cast<std::size_t>(slot)]);
+        Workspace& workspace = workspaces[static_cast<std::size_t>(slot)];
+        cells_.largest ? take_largest(region, workspace) : take_means(region, workspace);
       } catch (const std::bad_alloc&) {
         has_failed = true;
       }
@@ -204,10 +246,10 @@ class Alignment {
                                   .group_stride = rows * sizeof(float)});
   }
 
-  void align(std::size_t number, Workspace& workspace) const {
+  void take_means(std::size_t number, Workspace& workspace) const {
     const Region& region = regions_[number];
     const std::size_t channels = images_.channels, count = cells_.rows * cells_.columns;
-    auto& [rows, columns, gathered, row, cells] = workspace;
+    auto& [rows, columns, row_samples, column_samples, gathered, row, cells] = workspace;
     rows.find(region.rows, cells_.rows, images_.height);
     columns.find(region.columns, cells_.columns, images_.width);
     cells.assign(count * channels, 0);
@@ -246,6 +288,40 @@ class Alignment {
       }
     }
     transpose(cells.data(), channels, count, channels, output_ + number * count * channels);
+  }
+
+  void take_largest(std::size_t number, Workspace& workspace) const {
+    const Region& region = regions_[number];
+    const std::size_t channels = images_.channels, count = cells_.rows * cells_.columns;
+    find_samples(region.rows, cells_.rows, images_.height, workspace.row_samples);
+    find_samples(region.columns, cells_.columns, images_.width, workspace.column_samples);
+    workspace.cells.assign(count * channels, 0);
+    const float* const image = channels_last_ + region.image * pixels() * channels;
+    for (std::size_t cell = 0; cell < count; ++cell) {
+      const Sample* const rows = workspace.row_samples.data() + cell / cells_.columns * region.rows.samples;
+      const Sample* const columns = workspace.column_samples.data() + cell % cells_.columns * region.columns.samples;
+      float* const largest = workspace.cells.data() + cell * channels;
+      for (std::size_t i = 0; i < region.rows.samples * region.columns.samples; ++i) {
+        keep_largest_of(image, rows[i / region.columns.samples], columns[i % region.columns.samples], i == 0, largest);
+      }
+    }
+    transpose(workspace.cells.data(), channels, count, channels, output_ + number * count * channels);
+  }
+
+  // Of the pixels that one sample is between.
+  void keep_largest_of(const float* image, const Sample& row, const Sample& column, bool begins,
+                       float* largest) const noexcept {
+    const std::size_t channels = images_.channels;
+    if (row.is_outside || column.is_outside) {
+      for (std::size_t c = 0; c < channels; ++c) largest[c] = begins || largest[c] < 0 ? 0 : largest[c];
+      return;
+    }
+    const float* const low = image + row.low * images_.width * channels;
+    const float* const high = image + row.high * images_.width * channels;
+    keep_largest(low + column.low * channels, row.low_weight * column.low_weight, channels, begins, largest);
+    keep_largest(low + column.high * channels, row.low_weight * column.high_weight, channels, false, largest);
+    keep_largest(high + column.low * channels, row.high_weight * column.low_weight, channels, false, largest);
+    keep_largest(high + column.high * channels, row.high_weight * column.high_weight, channels, false, largest);
   }
 
   void gather(const float* source, const CellTaps& rows, const CellTaps& columns, std::vector<float>& gathered) const {

@@ -111,11 +111,11 @@ def _only(node: Node, name: str, array: Array) -> float | int:
     return number
 
 
-def _is_mean_of_few(node: Node) -> bool:
-    """Return whether a RoiAlign asks for the means of as many samples as are taken here."""
+def _is_of_few_samples(node: Node) -> bool:
+    """Return whether a RoiAlign asks for means or maxima, of as many samples as are taken here."""
     samples = node.attributes.get("sampling_ratio", 0)
-    is_mean: bool = node.attributes.get("mode", b"avg") == b"avg"
-    return is_mean and 0 <= samples <= _MOST_SAMPLES
+    is_known: bool = node.attributes.get("mode", b"avg") in (b"avg", b"max")
+    return is_known and 0 <= samples <= _MOST_SAMPLES
 
 
 def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
@@ -140,6 +140,7 @@ def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
             node.attributes.get("sampling_ratio", 0),
             node.attributes.get("spatial_scale", 1.0),
             node.attributes.get("coordinate_transformation_mode", by_default) == b"half_pixel",
+            node.attributes.get("mode", b"avg") == b"max",
             device.isa,
             device.num_threads,
         )
@@ -168,7 +169,7 @@ _FUNCTIONS: Final[Mapping[tuple[str, str], _Function]] = {
     ("", "NonMaxSuppression"): _Function(
         _non_max_suppression, (FLOAT32, FLOAT32, INT64, FLOAT32, FLOAT32), least_inputs=2
     ),
-    ("", "RoiAlign"): _Function(_roi_align, (FLOAT32, FLOAT32, INT64), least_inputs=3, suits=_is_mean_of_few),
+    ("", "RoiAlign"): _Function(_roi_align, (FLOAT32, FLOAT32, INT64), least_inputs=3, suits=_is_of_few_samples),
 }
 OPERATORS: Final = frozenset(operator for _, operator in _FUNCTIONS)
 """ONNX's operators that functions here compute, of most types and attributes."""
