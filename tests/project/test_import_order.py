@@ -32,7 +32,6 @@ ORDER = (
     "lowering",
     "rules",
     "float_convolutions",
-    "wide_models",
     "unrolling",
     "model_values",
     "planning",

@@ -61,13 +61,13 @@ def test_a_bias_without_an_axis_beside_nodes_of_onnxruntime(random_numbers: np.r
 
     def model(**attributes: Any) -> bytes:
         rng, builder = np.random.default_rng(seed), Builder(21)
-        point = np.uint16(32768)
-        value = builder.quantized(builder.input("float32", (1, 4, 6, 7)), 0.001, point)
-        value = builder.dequantized(value, 0.001, point)
+        scales, points = np.full(4, 0.001, np.float32), np.full(4, 32768, np.uint16)  # along an axis
+        value = builder.quantized(builder.input("float32", (1, 4, 6, 7)), scales, points)
+        value = builder.dequantized(value, scales, points)
         filters = builder.dequantized(codes(rng, "int8", (4, 4, 3, 3)), 0.01, np.int8(0))
         bias = bias_of_codes(builder, rng, np.full(4, 1e-5, np.float32), **attributes)
-        value = builder.quantized(builder.node("Conv", [value, filters, bias]), 0.001, point)
-        builder.output(builder.dequantized(value, 0.001, point), "float32")
+        value = builder.quantized(builder.node("Conv", [value, filters, bias]), scales, points)
+        builder.output(builder.dequantized(value, scales, points), "float32")
         return builder.build()
 
     feeds = {"x": random_numbers.standard_normal((1, 4, 6, 7), np.float32)}

@@ -90,9 +90,9 @@ def decides_by_lengths(rng: np.random.Generator) -> Builder:
 
 
 def wide(builder: Builder, value: str) -> str:
-    """Floats as codes of 16 bits stand for them, which have no kernels."""
-    point = np.uint16(30000)
-    return builder.dequantized(builder.quantized(value, 0.001, point), 0.001, point)
+    """Floats of 4 channels as codes of 16 bits stand for them, which have no kernels with a scale for each channel."""
+    scales, points = np.full(4, 0.001, np.float32), np.full(4, 30000, np.uint16)
+    return builder.dequantized(builder.quantized(value, scales, points), scales, points)
 
 
 def has_weights_of_codes(rng: np.random.Generator) -> Builder:

@@ -65,14 +65,10 @@ class Lowering:
         node: The node that is being lowered; it names what is added.
         uses: Of the model's values.
         convolves_floats: Whether convolutions of floats are native in this model.
-        rounds_wide_codes: Whether floats are rounded to codes of 16 bits natively there.
     """
 
-    def __init__(
-        self, device: Device, uses: UseCounts, convolves_floats: Callable[[], bool], rounds_wide: Callable[[], bool]
-    ) -> None:
-        self.device, self.uses = device, uses
-        self.convolves_floats, self.rounds_wide_codes = convolves_floats, rounds_wide
+    def __init__(self, device: Device, uses: UseCounts, convolves_floats: Callable[[], bool]) -> None:
+        self.device, self.uses, self.convolves_floats = device, uses, convolves_floats
         self.partition = NativePartition(0)
         self.partitions = [self.partition]
         self.node: Node | None = None

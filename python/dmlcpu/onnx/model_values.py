@@ -28,7 +28,6 @@ from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, ArrayType, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
-from dmlcpu.onnx.wide_models import rounds_wide_codes
 
 __all__ = ["MALFORMED", "ModelValues", "outer_value"]
 
@@ -86,8 +85,7 @@ class ModelValues:
         self._uses = UseCounts(output.name for output in model.outputs)
         self._meet(model.nodes)
         convolves = cache(partial(convolves_floats, model.nodes))
-        rounds = cache(partial(rounds_wide_codes, model.nodes, model.constants, self.independent))
-        self.lowering = Lowering(device, self._uses, convolves, rounds)
+        self.lowering = Lowering(device, self._uses, convolves)
 
     def lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
         """Lower what can be lowered, to the current partition.

@@ -20,10 +20,10 @@ from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value, element_type
 
-__all__ = ["FEWEST_CHANNELS", "RULES"]
+__all__ = ["RULES"]
 
 # Convolutions of floats with fewer output channels, or with groups, are slower than a transposed one elsewhere.
-FEWEST_CHANNELS: Final = 8
+_FEWEST_CHANNELS: Final = 8
 
 
 class TransposedConvolution(Deferred):
@@ -81,7 +81,7 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     given, biases = constant(inputs[1], "the filter"), None if bias is None else constant(bias, "the bias")
     if not element_type(x) == given.dtype == np.float32 or (biases is not None and biases.dtype != np.float32):
         raise NotNative(f"a transposed convolution of {element_type(x)} with {given.dtype}")
-    if node.attributes.get("group", 1) != 1 or given.shape[1] < FEWEST_CHANNELS:
+    if node.attributes.get("group", 1) != 1 or given.shape[1] < _FEWEST_CHANNELS:
         raise NotNative("a transposed convolution of floats in groups, or to few channels")
     weights = _as_filter(given, 1)
     channels = weights.shape[0]

@@ -221,11 +221,9 @@ def _by_several_scales(lowering: Lowering, node: Node, value: Value, scale: Valu
 
 
 def _as_wide_codes(lowering: Lowering, node: Node, value: Value, parameters: Parameters) -> Value:
-    """Return codes of 16 bits, where a run is quicker with them than with onnxruntime's."""
+    """Return codes of 16 bits, unless there are so many for the caller that onnxruntime makes them faster."""
     if lowering.uses.is_for_the_caller(node.outputs[0]) and math.prod(value.shape) > _MOST_FOR_THE_CALLER:
         raise NotNative(f"codes of type {parameters.dtype}, so many for the caller alone")
-    if not lowering.rounds_wide_codes():
-        raise NotNative(f"codes of type {parameters.dtype}, in a model of few others that onnxruntime is made for")
     return wide_codes(lowering, value, parameters)
 
 
