@@ -18,6 +18,8 @@ CONVOLUTIONS: Final = {
     "grouped": ((1, 8, 5, 5, 4), (12, 2, 2, 3, 1), {"group": 4}),
     "slices": ((2, 3, 4, 7, 6), (5, 3, 1, 3, 3), {"strides": [2, 2, 2], "pads": [0, 1, 1, 0, 1, 1]}),
     "depth": ((2, 3, 7, 3, 4), (5, 3, 5, 1, 1), {"pads": [2, 0, 0, 2, 0, 0]}),
+    "depth apart": ((2, 4, 9, 3, 4), (6, 2, 3, 1, 1), {"group": 2, "strides": [2, 1, 1], "dilations": [3, 1, 1]}),
+    "depth and steps": ((2, 3, 7, 3, 4), (5, 3, 3, 1, 1), {"strides": [1, 1, 2]}),
 }
 MAXIMA: Final = (
     {"kernel_shape": [3, 2, 2], "strides": [2, 2, 1], "pads": [1, 1, 0, 1, 0, 1]},

@@ -32,6 +32,10 @@ class Window:
         names = ("kernel", "strides", "dilations", "start_padding", "end_padding", "output")
         return Window(*(getattr(self, name)[axes] for name in names))
 
+    def beside(self, other: Window) -> Window:
+        """Return the window along its axes and then those of another."""
+        return Window(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
     def attributes(self) -> dict[str, tuple[int, ...]]:
         """Return the attributes of a convolution or a pooling."""
         return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}

@@ -1,7 +1,8 @@
-"""Convolutions of volumes, {N, C, D, H, W}: those of their slices, which are images.
+"""Convolutions of volumes, {N, C, D, H, W}, as convolutions of images.
 
-A convolution sums over the taps along the depth as it does over channels: the slices that one output slice reads lie
-side by side as channels of one image. That copies the input as often as there are such taps.
+Windows of one pixel of a slice are windows of one column of images that have a row for each slice. All others are those
+of slices: a convolution sums over the taps along the depth as it does over channels, and the slices that one output
+slice reads lie side by side as channels of one image. That copies the input as often as there are such taps.
 
 ```
  depth 5, kernel 3, stride 1      channels of image 0: c of slice 0, c of slice 1, c of slice 2
@@ -11,8 +12,8 @@ side by side as channels of one image. That copies the input as often as there a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -76,9 +77,52 @@ def _of_slices(codes: Array) -> Array:
     return np.ascontiguousarray(codes.transpose(0, 2, 1, 3, 4).reshape(outputs, taps * channels, *kernel))
 
 
-def _as_volumes(lowering: Lowering, slices: Value, images: int, depth: Window, plane: Window) -> Value:
-    shape = (images, *depth.output, slices.shape[1], *plane.output)
-    return transposed(lowering, reshaped(lowering, slices, shape), SLICES_AS_IMAGES)
+@dataclass(frozen=True, slots=True, eq=False)
+class _ConvolvedImages:
+    """A convolution of images that is one of volumes.
+
+    Attributes:
+        codes: The images.
+        weights: The codes of their filter.
+        window: Of the images.
+        volumes: Makes volumes of the result.
+    """
+
+    codes: Tensor
+    weights: Array
+    window: Window
+    volumes: Callable[[Value], Value]
+
+
+def _images(
+    lowering: Lowering, codes: Tensor, weights: Array, windows: tuple[Window, Window, int], padded: Callable[[], Tensor]
+) -> _ConvolvedImages:
+    """Return a convolution of volumes as one of images.
+
+    Args:
+        lowering: Where operators are added.
+        codes: The volumes.
+        weights: The codes of the filter.
+        windows: What ``_windows`` returns.
+        padded: Pads the volumes along their depth.
+    """
+    depth, plane, groups = windows
+    images, channels, slices, height, width = codes.shape
+    outputs = weights.shape[0]
+
+    def of_rows(result: Value) -> Value:
+        return reshaped(lowering, result, (images, outputs, *depth.output, *plane.output))
+
+    def of_slices(result: Value) -> Value:
+        shape = (images, *depth.output, outputs, *plane.output)
+        return transposed(lowering, reshaped(lowering, result, shape), SLICES_AS_IMAGES)
+
+    if plane.kernel == plane.strides == (1, 1) and plane.output == (height, width):
+        rows = lowering.reshaped(codes, (images, channels, slices, height * width))
+        column = Window((1,), (1,), (1,), (0,), (0,), (height * width,))
+        return _ConvolvedImages(rows, weights[..., 0], depth.beside(column), of_rows)
+    beside = _side_by_side(lowering, padded(), depth, groups)
+    return _ConvolvedImages(beside, _of_slices(weights), plane, of_slices)
 
 
 def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
@@ -92,12 +136,15 @@ def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, 
     # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
     if not np.isfinite(x.parameters.scale):
         raise NotNative(f"a convolution of slices with the scale {x.parameters.scale}")
-    margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
-    codes = lowering.affine(padded(lowering, x, margins, np.float32(0))).codes
-    image = replace(x, codes=_side_by_side(lowering, codes, depth, groups))
-    flat = Filter(_of_slices(weights.codes), weights.scale, weights.zero_point)
-    result = QuantizedConvolution(lowering, image, flat, bias, plane, groups)
-    return _as_volumes(lowering, result, x.shape[0], depth, plane)
+
+    def with_padding() -> Tensor:
+        margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
+        return lowering.affine(padded(lowering, x, margins, np.float32(0))).codes
+
+    images = _images(lowering, x.codes, weights.codes, (depth, plane, groups), with_padding)
+    flat = Filter(images.weights, weights.scale, weights.zero_point)
+    table = replace(x, codes=images.codes)
+    return images.volumes(QuantizedConvolution(lowering, table, flat, bias, images.window, groups))
 
 
 def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | None, depth: Window) -> Tensor:
@@ -141,14 +188,15 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         raise NotNative("an input that is no tensor of codes")
     weights = constant(w, "the filter")
     depth, plane, groups = _windows(node, x.shape, weights.shape)
-    codes = _padded_with_computed(lowering, x, x_zero_point, depth)
-    image = _side_by_side(lowering, codes, depth, groups)
+    images = _images(
+        lowering, x, weights, (depth, plane, groups), lambda: _padded_with_computed(lowering, x, x_zero_point, depth)
+    )
+    window = images.window
     attributes = {
-        "strides": plane.strides,
-        "dilations": plane.dilations,
-        "pads": (*plane.start_padding, *plane.end_padding),
+        "strides": window.strides,
+        "dilations": window.dilations,
+        "pads": (*window.start_padding, *window.end_padding),
         "group": groups,
     }
-    operands: list[Value | None] = [image, Constant(_of_slices(weights)), x_zero_point, w_zero_point]
-    sums = IntegerConvolution(lowering, replace(node, attributes=attributes), operands)
-    return _as_volumes(lowering, sums, x.shape[0], depth, plane)
+    operands: list[Value | None] = [images.codes, Constant(images.weights), x_zero_point, w_zero_point]
+    return images.volumes(IntegerConvolution(lowering, replace(node, attributes=attributes), operands))
