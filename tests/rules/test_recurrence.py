@@ -109,6 +109,100 @@ def test_lengths_of_all_sequences(random_numbers: np.random.Generator, operator:
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
 
 
+SHORTER = np.array([3, STEPS, 1], np.int32)
+
+
+@pytest.mark.parametrize("operator", PARTS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_lengths_of_each_sequence(
+    random_numbers: np.random.Generator, operator: str, direction: str, bias: bool
+) -> None:
+    """Also of none."""
+    builder = layer(random_numbers, operator, direction, bias=bias)
+    builder.nodes[0].input[4] = builder.constant(SHORTER)
+    feeds = feeds_of(random_numbers, builder)
+    assert_like_onnxruntime(builder.build(), feeds)
+    builder.nodes[0].input[4] = builder.input("int32", (SEQUENCES,), "lengths")
+    for lengths in ([2, 4, 3], [0, 5, 0], [5, 5, 5], [0, 0, 0]):
+        assert_like_onnxruntime(builder.build(), feeds | {"lengths": np.array(lengths, np.int32)})
+    assert operator in steps_of(builder)
+
+
+@pytest.mark.parametrize("operator", PARTS)
+def test_lengths_that_are_computed(random_numbers: np.random.Generator, operator: str) -> None:
+    """Of a mask, as models of texts have it, for any number of steps and sequences."""
+    builder = layer(random_numbers, operator, "bidirectional", states=False)
+    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
+        length.dim_param = name
+    mask = builder.input("int64", ("sequences", "steps"), "mask")
+    count = builder.node("ReduceSum", [mask, np.array([1])], keepdims=0)
+    builder.nodes[0].input[4] = builder.node("Cast", [count], to=onnx.TensorProto.INT32)
+    for steps, ends in ((5, [5, 2]), (3, [1, 2, 3]), (4, [4, 0])):
+        masks = (np.arange(steps) < np.array(ends)[:, np.newaxis]).astype(np.int64)
+        feeds = {"x": uniform(random_numbers, steps, len(ends), INPUTS), "mask": masks}
+        assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("wrong", [-1, STEPS + 1])
+def test_lengths_that_no_sequence_has(random_numbers: np.random.Generator, wrong: int) -> None:
+    builder = layer(random_numbers, "GRU", states=False)
+    builder.nodes[0].input[4] = builder.input("int32", (SEQUENCES,), "lengths")
+    feeds = {"x": uniform(random_numbers, STEPS, SEQUENCES, INPUTS), "lengths": np.array([1, wrong, 1], np.int32)}
+    with pytest.raises(dmlcpu.BindingError, match=rf"^node GRU_0: got a sequence of {wrong} steps, expected 0 to 5$"):
+        dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("states", [False, True])
+def test_resets_before_the_product(
+    random_numbers: np.random.Generator, direction: str, bias: bool, states: bool
+) -> None:
+    """As ONNX has it where nothing is said."""
+    builder = layer(random_numbers, "GRU", direction, bias=bias, states=states, linear_before_reset=0)
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+    assert steps_of(builder)[1 + bias] == "GRU"
+
+
+@pytest.mark.parametrize("operator", PARTS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"activations": ["HardSigmoid", "Tanh", "Tanh"]},
+        {
+            "activations": ["HardSigmoid", "LeakyRelu", "HardSigmoid"],
+            "activation_alpha": [0.3, 0.1, 0.25],
+            "activation_beta": [0.4],
+        },
+        {"activations": ["Sigmoid", "Relu", "Softsign"]},
+        {"activations": ["HardSigmoid", "Softplus", "Softsign"]},
+        {"clip": 0.3},
+        {"clip": 0.3, "linear_before_reset": 0},
+        {"activations": ["Relu", "Sigmoid", "Sigmoid"], "clip": 1.5},
+    ],
+    ids=str,
+)
+def test_other_cells(
+    random_numbers: np.random.Generator, operator: str, direction: str, attributes: dict[str, Any]
+) -> None:
+    """Of which Keras has the first."""
+    given, times = dict(attributes), 1 + (direction == "bidirectional")
+    if operator != "GRU":
+        given.pop("linear_before_reset", None)
+    if "activations" in given:
+        given["activations"] = given["activations"][: FUNCTIONS[operator]] * times
+    names = [*map(str.lower, given.get("activations", []))]
+    for parameter, of in (("activation_alpha", ("hardsigmoid", "leakyrelu")), ("activation_beta", ("hardsigmoid",))):
+        if parameter in given:
+            count = sum(name in of for name in names[: FUNCTIONS[operator]])
+            values = [*given[parameter], *[0.5] * count][:count] * times
+            given[parameter] = values
+    builder = layer(random_numbers, operator, direction, **given)
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+
+
 @pytest.mark.parametrize("operator", PARTS)
 def test_free_lengths(random_numbers: np.random.Generator, operator: str) -> None:
     """A template for several steps and sequences is right for all of these, and one for single ones elsewhere."""
@@ -165,21 +259,15 @@ def test_lengths_of_a_free_batch(random_numbers: np.random.Generator, operator: 
 @pytest.mark.parametrize(
     ("operator", "attributes", "changed"),
     [
-        ("RNN", {"activations": ["Sigmoid"]}, {}),
+        ("RNN", {"activations": ["ScaledTanh"]}, {}),
         ("RNN", {"activations": ["Tanh", "Relu"], "direction": "bidirectional"}, {}),
-        ("RNN", {"clip": 0.3}, {}),
-        ("RNN", {}, {4: np.array([5, 2, 1], np.int32)}),
-        ("GRU", {"linear_before_reset": 0}, {}),
-        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, {}),
-        ("LSTM", {"activations": ["Sigmoid", "Tanh", "Relu"]}, {}),
-        ("LSTM", {"clip": 0.3}, {}),
+        ("GRU", {"activations": ["Sigmoid", "Elu"]}, {}),
         (
             "LSTM",
             {"activations": ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Relu"], "direction": "bidirectional"},
             {},
         ),
         ("LSTM", {"input_forget": 1}, {}),
-        ("LSTM", {}, {4: np.array([5, 2, 1], np.int32)}),
         ("LSTM", {}, {7: np.full((1, 3 * HIDDEN), 0.3, np.float32)}),
     ],
     ids=str,
@@ -239,11 +327,10 @@ def test_sequences_first(random_numbers: np.random.Generator, operator: str, dir
 
 
 @pytest.mark.parametrize("operator", PARTS)
-@pytest.mark.parametrize("attributes", [{"clip": 0.1}, {"activations": ["Sigmoid", "Relu", "Relu"]}], ids=str)
-def test_what_nothing_computes(random_numbers: np.random.Generator, operator: str, attributes: dict[str, Any]) -> None:
-    """Onnxruntime has no layers with sequences first, and onnx's evaluator passes over these attributes."""
-    functions = {name: value[: FUNCTIONS[operator]] for name, value in attributes.items() if name == "activations"}
-    builder = layer(random_numbers, operator, states=False, layout=1, **(functions or attributes))
+def test_what_nothing_computes(random_numbers: np.random.Generator, operator: str) -> None:
+    """Onnxruntime has no layers with sequences first, and onnx's evaluator passes over functions."""
+    functions = ["Affine"] * FUNCTIONS[operator]
+    builder = layer(random_numbers, operator, states=False, layout=1, activations=functions)
     with pytest.raises(dmlcpu.InvalidModelError, match=operator):
         dmlcpu.InferenceSession(builder.build())
 
@@ -331,6 +418,26 @@ def test_quantized_weights(
         np.testing.assert_allclose(result, expected, rtol=0, atol=0.004)
     product = ["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"]
     assert steps_of(builder)[:3] == [*product, "LSTM"]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_quantized_weights_and_lengths(random_numbers: np.random.Generator, direction: str) -> None:
+    """What has ended counts no more in the range by which states are quantized."""
+    directions, columns, sequences = 1 + (direction == "bidirectional"), 4 * HIDDEN, len(SHORTER)
+    builder = Builder()
+    x = builder.input("float32", (STEPS, sequences, INPUTS))
+    weights = [codes(random_numbers, "int8", (directions, rows, columns)) for rows in (INPUTS, HIDDEN)]
+    parameters = [np.full(directions, 0.004, np.float32), np.zeros(directions, np.int8)]
+    lengths = builder.input("int32", (sequences,), "lengths")
+    operands = [x, *weights, "", lengths, "", "", "", *parameters, *parameters]
+    results = builder.node("com.microsoft.DynamicQuantizeLSTM", operands, 3, direction=direction, hidden_size=HIDDEN)
+    for name in results:
+        builder.output(name, "float32")
+    feed = {"x": uniform(random_numbers, STEPS, sequences, INPUTS, bound=2), "lengths": SHORTER}
+    ours = dmlcpu.InferenceSession(builder.build()).run(None, feed)
+    for result, expected in zip(ours, results_of_onnxruntime(builder.build(), feed), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=0.004)
+    assert steps_of(builder)[2] == "LSTM"
 
 
 @pytest.mark.parametrize("index", [1, 2, 3, 5, 6])

@@ -14,25 +14,22 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
+from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import on_floats
+from dmlcpu.onnx.rules.element_operators import float_bits, on_floats
 from dmlcpu.onnx.rules.matrix.products import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement.moved_values import transposed
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, present, written
 from dmlcpu.onnx.rules.quantization.quantization import dynamically_quantized
+from dmlcpu.onnx.rules.recurrence.cell_functions import CellFunction, cell_functions
 from dmlcpu.onnx.rules.recurrence.sequence_lengths import are_whole
 from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
-# The functions of a cell, in ONNX's order.
-_LSTM_FUNCTIONS: Final = (b"sigmoid", b"tanh", b"tanh")
-_GRU_FUNCTIONS: Final = (b"sigmoid", b"tanh")
-# Of RNN's cell those with a kernel.
-_RNN_FUNCTIONS: Final = {b"tanh": FloatUnary.TANH, b"relu": FloatUnary.RELU}
 _DIRECTIONS: Final = {b"forward": 0, b"reverse": 1, b"bidirectional": 2}
 
 
@@ -47,9 +44,10 @@ class _Layer:
         weights: Of shape (I, D * P * H).
         recurrence: Of shape (D, H, P * H).
         bias: What is added to the products of the inputs, of shape (D * P * H); it may be absent.
+        lengths: Of the sequences; None if all are as long as the input.
         beside: The states before the first step, and the GRU's bias within it; each may be absent.
+        cell: The functions of the cell, and whether a GRU resets the state before the product.
         weight_parameters, recurrence_parameters: Scales and zero points of codes, each (D, P * H); of floats None.
-        function: That of RNN's cell; of the others None.
     """
 
     operator: str
@@ -58,10 +56,11 @@ class _Layer:
     weights: Array
     recurrence: Array
     bias: Array | None
+    lengths: Operand
     beside: tuple[Operand, ...]
+    cell: Attributes
     weight_parameters: tuple[Array, Array] | None = None
     recurrence_parameters: tuple[Array, Array] | None = None
-    function: FloatUnary | None = None
 
     def add(self, lowering: Lowering) -> list[Tensor]:
         """Add the layer; return all states, and those after the last step."""
@@ -71,11 +70,12 @@ class _Layer:
         gates = lowering.reshaped(products, (steps, sequences, directions * columns))
         scale, zero_point = self.recurrence_parameters or (None, None)
         last = (FLOAT32, (directions, sequences, hidden))
+        first, *beside = self.beside
         return lowering.emit_several(
             self.operator,
-            [gates, self.recurrence, scale, zero_point, *self.beside],
+            [gates, self.recurrence, scale, zero_point, first, self.lengths, *beside],
             [(FLOAT32, (steps, directions, sequences, hidden)), *[last] * (2 if self.operator == "LSTM" else 1)],
-            {"direction": (self.direction,), **({} if self.function is None else {"function": (self.function,)})},
+            {"direction": (self.direction,), **self.cell},
         )
 
     def _products(self, lowering: Lowering) -> Tensor:
@@ -110,38 +110,55 @@ def _with_sequences_first(layer: Callable[[Lowering, Node, _Inputs], list[Tensor
     return rule
 
 
-def _direction(node: Node, activations: Sequence[bytes], length: int) -> int:
-    """Return the direction of a layer, of a state of some length, that is like those with a kernel.
+def _direction(node: Node, length: int) -> int:
+    """Return the direction of a layer, of a state of some length.
 
     Raises:
-        NotNative: It has other functions, or bounds.
+        NotNative: It has none, or gates are joined.
     """
     attributes = node.attributes
     name = attributes.get("direction", b"forward")
     if name not in _DIRECTIONS or attributes.get("hidden_size", length) != length:
         raise NotNative(f"a layer of direction {name!r} and size {attributes.get('hidden_size')}")
-    direction = _DIRECTIONS[name]
-    given = [function.lower() for function in attributes.get("activations", ())]
-    if given and given != [*activations] * (1 + direction // 2):
-        raise NotNative("other functions than a cell's own")
-    if "clip" in attributes or attributes.get("input_forget", 0):
-        raise NotNative("bounds or joined gates")
-    return direction
+    if attributes.get("input_forget", 0):
+        raise NotNative("joined gates")
+    return _DIRECTIONS[name]
 
 
-def _input(lowering: Lowering, value: Value | None, lengths: Value | None) -> Tensor:
-    """Return the input of a layer whose sequences all have its length.
+def _cell(node: Node, direction: int) -> dict[str, Sequence[int]]:
+    """Return the attributes of a cell: its functions and bound."""
+    functions: Sequence[CellFunction] = cell_functions(node, 1 + direction // 2)
+    cell: dict[str, Sequence[int]] = {"functions": [number for function in functions for number in function.numbers]}
+    if "clip" in node.attributes:
+        bound = np.float32(node.attributes["clip"])
+        if not bound > 0:
+            raise NotNative(f"a bound of {bound}")
+        cell["bound"] = (float_bits(bound),)
+    return cell
+
+
+def _input(lowering: Lowering, value: Value | None) -> Tensor:
+    """Return the input of a layer.
 
     Raises:
-        NotNative: It is of another type, or some are shorter.
+        NotNative: It is of another type.
     """
     tensor = computed(lowering, present(value))
     if tensor.dtype != np.float32 or len(tensor.shape) != 3:
         raise NotNative(f"an input of type {tensor.dtype} and shape {tensor.shape}")
-    is_whole = lengths is None or (isinstance(lengths, Constant) and are_whole(lengths, *tensor.shape[:2]))
-    if not is_whole or (lengths is not None and element_type(lengths) != np.int32):
-        raise NotNative("sequences of their own lengths")
     return tensor
+
+
+def _lengths(lowering: Lowering, value: Value | None, tensor: Tensor) -> Operand:
+    """Return the lengths of sequences; None if all are as long as their tensor."""
+    if value is None:
+        return None
+    steps, sequences, _ = tensor.shape
+    if element_type(value) != np.int32 or value.shape != (sequences,):
+        raise NotNative(f"lengths of type {element_type(value)} and shape {value.shape}")
+    if isinstance(value, Constant) and are_whole(value, steps, sequences):
+        return None
+    return lowering.elements(value)
 
 
 def _floats(value: Value | None, what: str, shape: tuple[int, ...]) -> Array:
@@ -171,15 +188,11 @@ def _summed_bias(value: Value | None, directions: int, columns: int) -> Array | 
 
 
 def _matrices(
-    node: Node, tensor: Tensor, weights: Value | None, recurrence: Value | None, activations: Sequence[bytes]
+    node: Node, tensor: Tensor, weights: Value | None, recurrence: Value | None, parts: int
 ) -> tuple[int, Array, Array]:
-    """Return the direction of a layer of floats, its weights and its recurrence as ``_Layer`` has them.
-
-    A cell of several functions has one part more than these.
-    """
+    """Return the direction of a layer of floats, its weights and its recurrence as ``_Layer`` has them."""
     length = constant(recurrence, "the recurrence").shape[-1]
-    parts = len(activations) + (len(activations) > 1)
-    direction, columns = _direction(node, activations, length), parts * length
+    direction, columns = _direction(node, length), parts * length
     directions, inputs = 1 + direction // 2, tensor.shape[2]
     matrices = _floats(recurrence, "the recurrence", (directions, columns, length))
     rows = _floats(weights, "the weights", (directions, columns, inputs)).reshape(-1, inputs)
@@ -188,17 +201,17 @@ def _matrices(
 
 @_with_sequences_first
 def rnn(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
-    """RNN of hyperbolic tangents or of Relu, the same in both directions."""
+    """RNN."""
     x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
-    name = next(iter(node.attributes.get("activations", ())), b"tanh").lower()
-    if name not in _RNN_FUNCTIONS or len(inputs) > 6:
-        raise NotNative(f"a cell of {name!r}")
-    tensor = _input(lowering, x, lengths)
-    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, [name])
+    if len(inputs) > 6:
+        raise NotNative("more inputs than an RNN has")
+    tensor = _input(lowering, x)
+    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, 1)
     directions, length, columns = matrices.shape
     beside = (_state(lowering, hidden, (directions, tensor.shape[1], length)),)
-    biases, function = _summed_bias(bias, directions, columns), _RNN_FUNCTIONS[name]
-    return _Layer("RNN", direction, tensor, rows, matrices, biases, beside, function=function).add(lowering)
+    biases, cell = _summed_bias(bias, directions, columns), _cell(node, direction)
+    own = _lengths(lowering, lengths, tensor)
+    return _Layer("RNN", direction, tensor, rows, matrices, biases, own, beside, cell).add(lowering)
 
 
 @_with_sequences_first
@@ -207,32 +220,36 @@ def lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     x, weights, recurrence, bias, lengths, hidden, cell = (*inputs, *[None] * 7)[:7]
     if any(value is not None for value in inputs[7:]):
         raise NotNative("peepholes")
-    tensor = _input(lowering, x, lengths)
-    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, _LSTM_FUNCTIONS)
+    tensor = _input(lowering, x)
+    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, 4)
     directions, length, columns = matrices.shape
     state = (directions, tensor.shape[1], length)
     states = _state(lowering, hidden, state), _state(lowering, cell, state)
-    biases = _summed_bias(bias, directions, columns)
-    return _Layer("LSTM", direction, tensor, rows, matrices, biases, states).add(lowering)
+    biases, own = _summed_bias(bias, directions, columns), _lengths(lowering, lengths, tensor)
+    functions = _cell(node, direction)
+    return _Layer("LSTM", direction, tensor, rows, matrices, biases, own, states, functions).add(lowering)
 
 
 @_with_sequences_first
 def gru(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
-    """GRU that resets behind the product, as frameworks train it."""
+    """GRU, which resets behind the product, as frameworks train it, or before it."""
     x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
-    if not node.attributes.get("linear_before_reset", 0) or len(inputs) > 6:
-        raise NotNative("a reset before the product")
-    tensor = _input(lowering, x, lengths)
-    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, _GRU_FUNCTIONS)
+    if len(inputs) > 6:
+        raise NotNative("more inputs than a GRU has")
+    tensor = _input(lowering, x)
+    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, 3)
     directions, length, columns = matrices.shape
-    of_inputs = within = None
-    if bias is not None:
+    resets_first = not node.attributes.get("linear_before_reset", 0)
+    of_inputs = _summed_bias(bias, directions, columns)
+    within = None
+    if bias is not None and not resets_first:
         both = _floats(bias, "the bias", (directions, 2 * columns))
         of_inputs, of_states = both[:, :columns].copy(), both[:, columns:]
         of_inputs[:, : 2 * length] += of_states[:, : 2 * length]
         of_inputs, within = of_inputs.reshape(-1), np.ascontiguousarray(of_states[:, 2 * length :])
     beside = _state(lowering, hidden, (directions, tensor.shape[1], length)), within
-    return _Layer("GRU", direction, tensor, rows, matrices, of_inputs, beside).add(lowering)
+    own, cell = _lengths(lowering, lengths, tensor), _cell(node, direction) | {"resets_first": (int(resets_first),)}
+    return _Layer("GRU", direction, tensor, rows, matrices, of_inputs, own, beside, cell).add(lowering)
 
 
 def _codes(what: str, operands: _Inputs, shape: tuple[int, ...]) -> tuple[Array, tuple[Array, Array]]:
@@ -255,9 +272,9 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
     x, weights, recurrence, bias, lengths, hidden, cell, peepholes = inputs[:8]
     if peepholes is not None:
         raise NotNative("peepholes")
-    tensor = _input(lowering, x, lengths)
+    tensor = _input(lowering, x)
     directions, length, columns = constant(recurrence, "the recurrence").shape
-    direction = _direction(node, _LSTM_FUNCTIONS, length)
+    direction = _direction(node, length)
     if (directions, columns) != (1 + direction // 2, 4 * length):
         raise NotNative("a recurrence of another shape")
     codes, parameters = _codes("the weights", [weights, *inputs[8:10]], (directions, tensor.shape[2], columns))
@@ -272,7 +289,9 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
         codes.transpose(1, 0, 2).reshape(tensor.shape[2], -1),
         matrices,
         _summed_bias(bias, directions, columns),
+        _lengths(lowering, lengths, tensor),
         (_state(lowering, hidden, state), _state(lowering, cell, state)),
+        _cell(node, direction),
         parameters,
         of_matrices,
     )
