@@ -44,6 +44,9 @@ BINARY: Mapping[int, Callable[..., Any]] = {
     5: np.minimum,
     6: np.fmod,
     7: np.mod,
+    8: np.bitwise_and,
+    9: np.bitwise_or,
+    10: np.bitwise_xor,
 }
 
 
@@ -281,7 +284,7 @@ SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
         ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT32"), tensor("INT64")], {"function": [0]}),
         ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT32")], {"function": [0]}),
         ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("FLOAT32")], {"function": [0]}),
-        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [8]}),
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [11]}),
         ("ELEMENT_WISE_BINARY", [tensor("UINT8"), tensor("UINT8"), tensor("UINT8")], {"function": [0]}),
         ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT32"), tensor("UINT8")], {"function": [0]}),
         ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [0]}),

@@ -36,6 +36,31 @@ def test_quotients_and_rests(
     assert_like_onnxruntime(builder.build(), feeds)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("operator", ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"])
+def test_bits(random_numbers: np.random.Generator, operator: str, dtype: str) -> None:
+    """As those of hashes."""
+    builder, limits = Builder(18), np.iinfo(dtype)
+    operands = [builder.input(dtype, (8, 7))]
+    if operator != "BitwiseNot":
+        operands.append(builder.input(dtype, (7,), "y"))
+    builder.output(builder.node(operator, operands), dtype)
+    feeds = {
+        name: random_numbers.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        for name, shape in {"x": (8, 7), "y": (7,)}.items()
+    }
+    assert_like_onnxruntime(builder.build(), {name: feeds[name] for name in operands})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
+def test_bits_of_other_integers(random_numbers: np.random.Generator, dtype: str) -> None:
+    builder = Builder(18)
+    x = builder.input(dtype, (8, 7))
+    builder.output(builder.node("BitwiseXor", [builder.node("BitwiseNot", [x]), x]), dtype)
+    feeds = {"x": random_numbers.integers(0, 100, (8, 7), dtype)}
+    assert_like_onnxruntime(builder.build(), feeds, native=False)
+
+
 @pytest.mark.parametrize("operator", ["Div", "Mod"])
 def test_a_divisor_of_zero_does_not_end_the_process(operator: str) -> None:
     builder = Builder()

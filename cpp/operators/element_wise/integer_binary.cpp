@@ -12,8 +12,8 @@ namespace {
 enum Tensor : std::size_t { kA, kB, kOutput };
 
 // In the order of IntegerBinary.
-constexpr const char* kFunctions[] = {"add",     "subtract", "multiply",  "divide",
-                                      "maximum", "minimum",  "remainder", "modulus"};
+constexpr const char* kFunctions[] = {"add",       "subtract", "multiply",    "divide",     "maximum",    "minimum",
+                                      "remainder", "modulus",  "bitwise and", "bitwise or", "bitwise xor"};
 
 template <class Element>
 using Bits = std::make_unsigned_t<Element>;  // wraps where a signed integer may not overflow
@@ -86,6 +86,12 @@ class ElementWiseIntegerBinary final : public CompiledOperator {
         return runs.run(threads, [](Element a, Element b) { return remainder(a, b); });
       case IntegerBinary::modulus:
         return runs.run(threads, [](Element a, Element b) { return modulus(a, b); });
+      case IntegerBinary::bitwise_and:
+        return runs.run(threads, [](Element a, Element b) { return static_cast<Element>(a & b); });
+      case IntegerBinary::bitwise_or:
+        return runs.run(threads, [](Element a, Element b) { return static_cast<Element>(a | b); });
+      case IntegerBinary::bitwise_xor:
+        return runs.run(threads, [](Element a, Element b) { return static_cast<Element>(a ^ b); });
     }
   }
 

@@ -4,8 +4,9 @@
 //   divide      a / b rounded toward zero
 //   remainder   a - b * (a / b rounded toward zero), with the sign of a (ONNX's Mod with fmod)
 //   modulus     a - b * (a / b rounded down), with the sign of b (ONNX's Mod)
+//   bitwise     of each pair of bits: and, or, exclusive or
 //
-// Of a divisor 0 all three are 0, where onnxruntime fails.
+// Of a divisor 0 the first three are 0, where onnxruntime fails.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,19 @@
 namespace dmlcpu {
 
 // The first six are FloatBinary's.
-enum class IntegerBinary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum, remainder, modulus };
+enum class IntegerBinary : std::uint8_t {
+  add,
+  subtract,
+  multiply,
+  divide,
+  maximum,
+  minimum,
+  remainder,
+  modulus,
+  bitwise_and,
+  bitwise_or,
+  bitwise_xor
+};
 
 // Throws std::invalid_argument.
 std::unique_ptr<CompiledOperator> compile_integer_binary(OperatorDesc desc, ExecutionTarget target);

@@ -29,6 +29,9 @@ class IntegerBinary(IntEnum):
     MINIMUM = 5
     REMAINDER = 6
     MODULUS = 7
+    BITWISE_AND = 8
+    BITWISE_OR = 9
+    BITWISE_XOR = 10
 
 
 class FloatUnary(IntEnum):

@@ -183,6 +183,24 @@ def modulus(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     return [on_integers(lowering, function, present(inputs[0]), present(inputs[1]))]
 
 
+_OF_BITS: Final = {
+    "BitwiseAnd": IntegerBinary.BITWISE_AND,
+    "BitwiseOr": IntegerBinary.BITWISE_OR,
+    "BitwiseXor": IntegerBinary.BITWISE_XOR,
+}
+
+
+def of_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Of the bits of integers."""
+    return [on_integers(lowering, _OF_BITS[node.operator], present(inputs[0]), present(inputs[1]))]
+
+
+def bitwise_not(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Of all bits of an integer: those that -1 does not have."""
+    value = present(inputs[0])
+    return [on_integers(lowering, IntegerBinary.BITWISE_XOR, value, Constant(np.array(-1, element_type(value))))]
+
+
 def plus(lowering: Lowering, node: Node, named: tuple[str, Value], other: Value) -> Value:
     """Return the sum of an input of a fused node and another value, as if an Add stood before the node.
 
@@ -347,6 +365,8 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     # Mul, Div and Pow, which may begin a normalization or a GELU, are in ``spelled_out``.
     **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
     ("", "Mod"): modulus,
+    **{("", name): of_bits for name in _OF_BITS},
+    ("", "BitwiseNot"): bitwise_not,
     ("", "Sum"): sum_or_mean,
     ("", "Mean"): sum_or_mean,
     ("com.microsoft", "QLinearAdd"): qlinear_binary,
