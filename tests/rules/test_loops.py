@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx.models.loops import MOST_NODES
+from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder, assert_like_onnxruntime, coded, floats, reasons_of, results_of_onnxruntime, steps_of
 from template_checks import assert_templates_follow_the_rules
 
@@ -336,3 +337,21 @@ def test_parts_that_do_not_fit_together(spoil: Callable[[onnx.ModelProto], None]
     spoil(model)
     with pytest.raises(dmlcpu.DmlError):
         dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": X})
+
+
+def test_steps_have_the_same_names_whenever_they_are_made(random_numbers: np.random.Generator) -> None:
+    """Those of few counts are kept; the names are all there ever are."""
+    model = load_model(bags(random_numbers).build())
+    [node] = (node for node in model.nodes if node.operator == "Loop")
+
+    def names() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        steps = model.loops.of(node, 3)
+        assert steps is not None
+        return [(step.name, step.inputs, step.outputs) for step in steps.graph.nodes]
+
+    first, same = model.loops.of(node, 3), names()
+    assert model.loops.of(node, 3) is first
+    assert len({name for name, _, _ in same}) == len(same) == 3 * 8 + 2
+    assert all(model.loops.of(node, count) is not None for count in range(1, 50))
+    assert model.loops.of(node, 3) is not first
+    assert names() == same

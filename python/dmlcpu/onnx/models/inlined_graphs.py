@@ -5,7 +5,7 @@ What they are made of is renamed, and simplified as the nodes of the model itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,8 +71,18 @@ class Inliner:
         """Return a name for a value, that no other has."""
         return self._values.like(like)
 
+    @property
+    def node_names(self) -> frozenset[str]:
+        """The names of nodes by now."""
+        return frozenset(self._nodes)
+
     def inlined(
-        self, node: Node, begin: str, protos: Iterable[onnx.NodeProto], constants: Mapping[str, Array]
+        self,
+        node: Node,
+        begin: str,
+        protos: Iterable[onnx.NodeProto],
+        constants: Mapping[str, Array],
+        taken: Collection[str] | None = None,
     ) -> InlinedGraph:
         """Return nodes that stand for another one.
 
@@ -81,18 +91,21 @@ class Inliner:
             begin: Of their names.
             protos: The nodes, which are given names.
             constants: That they read.
+            taken: The names that they may not have; None for those of all nodes.
 
         Raises:
             InvalidModelError: They do not fit together.
         """
+        names = self._nodes if taken is None else {*taken}
         made = []
         for index, proto in enumerate(protos):
             proto.name = f"{begin}/{proto.name or f'{proto.op_type}_{index}'}"
-            made.append(node_of(index, proto, self.versions, self._nodes))
+            made.append(node_of(index, proto, self.versions, names))
         in_order = ordered(made, {*node.reads, *constants}, [*filter(None, node.outputs)])
         coded, constants = with_coded_weights(in_order, constants, node.outputs, {})
-        apart = without_fused_activations(coded, self.versions, self._nodes, lambda: self._values)
-        plain = without_blocked_channels(apart, self.versions, node.outputs, self._nodes, lambda: self._values)
+        apart = without_fused_activations(coded, self.versions, names, lambda: self._values)
+        plain = without_blocked_channels(apart, self.versions, node.outputs, names, lambda: self._values)
+        self._nodes.update(names)
         return InlinedGraph(plain, constants)
 
 

@@ -30,6 +30,8 @@ __all__ = ["MOST_NODES", "Loops", "walked_along"]
 
 MOST_NODES: Final = 2048
 """Nodes of all steps: planning takes about 50 us each."""
+# Of lengths that vary each has steps of its own.
+_MOST_KEPT: Final = 32
 _FIRST_SCAN_WITHOUT_BATCH: Final = 9
 _FIRST_UNSQUEEZE_OF_COMPUTED_AXES: Final = 13
 
@@ -132,7 +134,7 @@ def _entry(node: Node, name: str, index: int) -> int:
 
 
 class Loops:
-    """The steps of a model's loops, and of those within them; each is made when it is first asked for.
+    """The steps of a model's loops, and of those within them; each is made when it is asked for, by the same names.
 
     Args:
         inliner: Of the model.
@@ -140,7 +142,8 @@ class Loops:
 
     def __init__(self, inliner: Inliner) -> None:
         self._inliner = inliner
-        self._made: dict[tuple[str, int], Steps | None] = {}
+        self._names: dict[str, _Names] = {}
+        self._made: dict[tuple[str, int], Steps] = {}
 
     def of(self, node: Node, count: int) -> Steps | None:
         """Return all steps; None of too many nodes, or of none, and where the parts of a loop do not fit together.
@@ -153,11 +156,39 @@ class Loops:
             InvalidModelError: The nodes of a step do not fit together.
         """
         key = node.name, count
-        if key not in self._made:
+        made = self._made.pop(key, None)
+        if made is None:
             body = _body_of(node)
-            is_small = body is not None and 0 < count * (len(body.graph.node) + len(body.elements)) <= MOST_NODES
-            self._made[key] = _Unrolled(self._inliner, node, body).steps(count) if body and is_small else None
-        return self._made[key]
+            if body is None or not 0 < count * (len(body.graph.node) + len(body.elements)) <= MOST_NODES:
+                return None
+            if node.name not in self._names:
+                self._names[node.name] = _Names(self._inliner, node)
+            made = _Unrolled(self._inliner, node, body, self._names[node.name]).steps(count)
+        self._made[key] = made  # behind all others
+        if len(self._made) > _MOST_KEPT:
+            del self._made[next(iter(self._made))]
+        return made
+
+
+class _Names:
+    """The names of a loop's nodes and of what they write, the same whenever the loop is unrolled.
+
+    Attributes:
+        begin: Of all.
+        nodes: The names of other nodes.
+    """
+
+    def __init__(self, inliner: Inliner, node: Node) -> None:
+        self.begin, self.nodes = inliner.begin(node), inliner.node_names
+        self._inliner = inliner
+        self._own: dict[tuple[str, str], str] = {}
+
+    def own(self, kind: str, name: str) -> str:
+        """Return the name of a value, which no other kind of value has."""
+        key = kind, name
+        if key not in self._own:
+            self._own[key] = self._inliner.name(f"{self.begin}/{name}")
+        return self._own[key]
 
 
 class _Unrolled:
@@ -167,21 +198,19 @@ class _Unrolled:
         inliner: Of the model.
         node: The loop.
         body: Its step.
+        own: The names.
     """
 
-    def __init__(self, inliner: Inliner, node: Node, body: _Body) -> None:
-        self._inliner, self._node, self._body = inliner, node, body
-        self._begin = inliner.begin(node)
+    def __init__(self, inliner: Inliner, node: Node, body: _Body, own: _Names) -> None:
+        self._inliner, self._node, self._body, self._own = inliner, node, body, own.own
+        self._begin, self._taken = own.begin, own.nodes
         self._protos: list[onnx.NodeProto] = []
         initializers = {tensor.name: constant_of(tensor) for tensor in body.graph.initializer}
-        self._names = {name: self._own(name) for name in initializers}  # of what all steps share
+        self._names = {name: self._own("shared", name) for name in initializers}  # of what all steps share
         self._constants: dict[str, Array] = {self._names[name]: array for name, array in initializers.items()}
 
-    def _own(self, name: str) -> str:
-        return self._inliner.name(f"{self._begin}/{name}")
-
-    def _constant(self, name: str, array: Array) -> str:
-        own = self._own(name)
+    def _constant(self, kind: str, name: str, array: Array) -> str:
+        own = self._own(kind, name)
         self._constants[own] = array
         return own
 
@@ -190,8 +219,8 @@ class _Unrolled:
         body = self._body
         fixed, varying = _by_step(body)
         if body.condition:
-            self._names[body.condition] = self._constant(body.condition, np.array(True))
-        self._names.update((name, self._own(name)) for inner in fixed for name in inner.output if name)
+            self._names[body.condition] = self._constant("condition", body.condition, np.array(True))
+        self._names.update((name, self._own("shared", name)) for inner in fixed for name in inner.output if name)
         self._protos += (renamed(inner, self._names) for inner in fixed)
         states: Sequence[str] = body.first
         results: list[list[str]] = [[] for _ in body.results]
@@ -208,7 +237,7 @@ class _Unrolled:
         for index, (made, name) in enumerate(zip(results, body.joined, strict=True)):
             if name:
                 self._protos += self._joined(made, name, index)
-        graph = self._inliner.inlined(self._node, self._begin, self._protos, self._constants)
+        graph = self._inliner.inlined(self._node, self._begin, self._protos, self._constants, self._taken)
         return Steps(graph, tuple(conditions))
 
     def _step(
@@ -218,14 +247,15 @@ class _Unrolled:
         body = self._body
         names = {**self._names, **dict(zip(body.states, states, strict=True))}
         if body.number:
-            names[body.number] = self._constant(f"{step}/{body.number}", np.array(step, np.int64))
+            names[body.number] = self._constant("number", f"{step}/{body.number}", np.array(step, np.int64))
         for index, (name, walked) in enumerate(zip(body.elements, body.walked, strict=True)):
             backwards = _entry(self._node, "scan_input_directions", index) == 1
-            place = self._constant(f"{step}/place", np.array(count - 1 - step if backwards else step, np.int64))
-            names[name] = self._own(f"{step}/{name}")
+            place = np.array(count - 1 - step if backwards else step, np.int64)
+            names[name] = self._own("element", f"{step}/{name}")
             axis = _entry(self._node, "scan_input_axes", index)
-            self._protos.append(onnx.helper.make_node("Gather", [walked, place], [names[name]], axis=axis))
-        names.update((name, self._own(f"{step}/{name}")) for inner in varying for name in inner.output if name)
+            chosen = [walked, self._constant("place", f"{step}/place{index}", place)]
+            self._protos.append(onnx.helper.make_node("Gather", chosen, [names[name]], axis=axis))
+        names.update((name, self._own("value", f"{step}/{name}")) for inner in varying for name in inner.output if name)
         for index, inner in enumerate(varying):
             copy = renamed(inner, names)
             copy.name = f"{step}/{copy.name or f'{copy.op_type}_{index}'}"
@@ -240,8 +270,8 @@ class _Unrolled:
         attributes: dict[str, Any] = {"axes": [axis]}
         more = []
         if self._inliner.versions.get("", 1) >= _FIRST_UNSQUEEZE_OF_COMPUTED_AXES:
-            attributes, more = {}, [self._constant("axes", np.array([axis], np.int64))]
-        parts = [self._own(f"{step}/{name}") for step in range(len(made))]
+            attributes, more = {}, [self._constant("axes", f"axes{index}", np.array([axis], np.int64))]
+        parts = [self._own("part", f"{step}/{name}") for step in range(len(made))]
         for source, part in zip(made, parts, strict=True):
             yield onnx.helper.make_node("Unsqueeze", [source, *more], [part], **attributes)
         yield onnx.helper.make_node("Concat", parts, [name], axis=axis)
