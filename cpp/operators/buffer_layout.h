@@ -23,6 +23,12 @@ class BufferLayout {
     return offset;
   }
   std::size_t size() const { return size_; }
+  // The bytes of count such buffers, one behind the other.
+  std::size_t size_of(std::size_t count) const {
+    BufferLayout all;
+    all.take(count, size_);
+    return all.size();
+  }
 
  private:
   std::size_t size_ = 0;

@@ -24,9 +24,7 @@ PackedMatrices::PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip
   matrix.take(panels_.columns(), panels_.k_padded);
   matrix.take(panels_.columns(), sizeof(std::int32_t));
   matrix_bytes_ = static_cast<std::int64_t>(matrix.size());
-  BufferLayout all;
-  all.take(as_size(geometry.matrices()), matrix.size());
-  size_ = all.size();
+  size_ = matrix.size_of(as_size(geometry.matrices()));
 }
 
 std::vector<std::size_t> PackedMatrices::packing() const {

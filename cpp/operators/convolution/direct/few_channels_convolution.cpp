@@ -85,9 +85,7 @@ class FewChannelsConvolution final : public ConvolutionAlgorithm {
     rows_ = own.take(as_size(geometry_.kernel_height), sizeof(const std::uint8_t*));
     codes_ = own.take(writes_rows() ? 0 : channels_ * as_size(strip_columns_));
     participant_size_ = own.size();
-    BufferLayout all;
-    all.take(as_size(strips_.participants()), participant_size_);
-    scratch_size_ = all.size();
+    scratch_size_ = own.size_of(as_size(strips_.participants()));
   }
 
   std::size_t packed_filter_size() const override { return filter_size_; }

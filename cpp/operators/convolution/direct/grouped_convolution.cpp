@@ -81,9 +81,7 @@ class GroupedConvolution final : public ArrangedConvolution {
     ring_at_ = own.take(strips_.ring().bytes() + kernels_.lanes * kGroupedLaneChannels);
     tap_offsets_ = own.take(taps_, sizeof(std::size_t));
     participant_size_ = own.size();
-    BufferLayout all;
-    all.take(as_size(strips_.participants()), participant_size_);
-    scratch_size_ = all.size();
+    scratch_size_ = own.size_of(as_size(strips_.participants()));
   }
 
   std::size_t scratch_size() const override { return scratch_size_; }

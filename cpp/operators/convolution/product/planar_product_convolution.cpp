@@ -53,9 +53,7 @@ class PlanarProductConvolution final : public ConvolutionAlgorithm {
     own.take(panels_of_tile(), panel_bytes_);
     activation_sums_ = own.take(panels_of_tile() * gemm_.nr, sizeof(std::int32_t));
     own_size_ = own.size();
-    BufferLayout all;
-    all.take(as_size(target.num_threads), own_size_);
-    scratch_size_ = all.size();
+    scratch_size_ = own.size_of(as_size(target.num_threads));
   }
 
   std::size_t packed_filter_size() const override { return filter_size_; }

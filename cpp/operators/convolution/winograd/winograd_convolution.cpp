@@ -60,9 +60,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
     sums_ = own.take(in_parts ? plan_.panels_at_once * plan_.block_tiles() * kSumsOfTile * kernels_.nr : 0,
                      sizeof(std::int32_t));
     participant_size_ = own.size();
-    BufferLayout all;
-    all.take(as_size(target.num_threads), participant_size_);
-    scratch_size_ = all.size();
+    scratch_size_ = own.size_of(as_size(target.num_threads));
   }
 
   std::size_t packed_filter_size() const override { return filter_.size(); }
