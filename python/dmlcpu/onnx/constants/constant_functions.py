@@ -19,7 +19,7 @@ from dmlcpu.onnx.constants.movement_functions import (
     MOST_ELEMENTS,
     MOVEMENT_FUNCTIONS,
     ConstantFunction,
-    axes_of,
+    given_axes,
     is_small,
 )
 from dmlcpu.onnx.models.nodes import Node
@@ -145,7 +145,7 @@ def _reduced(function: np.ufunc) -> ConstantFunction:
     """Return a function that reduces integers along axes; an extreme of nothing is left to the evaluator."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
-        array, axes = arrays[0], axes_of(node, arrays)
+        array, axes = arrays[0], given_axes(node, arrays)
         is_taken = array.dtype.kind in "iu" and 0 < array.size <= MOST_ELEMENTS
         if not is_taken or (axes in (None, ()) and node.attributes.get("noop_with_empty_axes", 0)):
             return None

@@ -17,7 +17,7 @@ __all__ = [
     "MOST_ELEMENTS",
     "MOVEMENT_FUNCTIONS",
     "ConstantFunction",
-    "axes_of",
+    "given_axes",
     "is_numpys_slice",
     "is_small",
 ]
@@ -51,7 +51,7 @@ def _reshape(node: Node, arrays: Sequence[Array]) -> Array | None:
     return array.reshape(lengths)
 
 
-def axes_of(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
+def given_axes(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
     """Return the axes of an attribute, or of the second input where an operator of its version has one."""
     if len(arrays) > 1:
         return tuple(arrays[1].tolist())
@@ -59,7 +59,7 @@ def axes_of(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
 
 
 def _unsqueeze(node: Node, arrays: Sequence[Array]) -> Array | None:
-    axes = axes_of(node, arrays)
+    axes = given_axes(node, arrays)
     if axes is None:
         return None
     if len(axes) == 1 and 0 <= axes[0] <= arrays[0].ndim:  # in a fifth of the time
@@ -68,7 +68,7 @@ def _unsqueeze(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 
 def _squeeze(node: Node, arrays: Sequence[Array]) -> Array:
-    return np.squeeze(arrays[0], axes_of(node, arrays) or None)  # of no axes all of length 1, as in runtimes
+    return np.squeeze(arrays[0], given_axes(node, arrays) or None)  # of no axes all of length 1, as in runtimes
 
 
 def _transpose(node: Node, arrays: Sequence[Array]) -> Array:

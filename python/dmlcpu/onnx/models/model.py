@@ -24,7 +24,7 @@ from dmlcpu.onnx.models.local_functions import without_calls
 from dmlcpu.onnx.models.loops import Loops
 from dmlcpu.onnx.models.nodes import Node, free_names, node_of, ordered, short_domain
 from dmlcpu.onnx.models.serialized import without_large_constants
-from dmlcpu.onnx.models.tensor_protos import constant_of, has_external_data, make_dense
+from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, constant_of, has_external_data, make_dense
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "ValueInfo", "is_fixed", "load_model", "output_info"]
 
-_LARGEST_RANK = 32
 # A domain that runtimes take for imported, as tools leave that out: version 1.
 _ALWAYS_IMPORTED: Final = "com.microsoft"
 
@@ -193,7 +192,7 @@ def _value_info(value: onnx.ValueInfoProto) -> ValueInfo:
         raise InvalidModelError(f"{value.name!r}: its element type {tensor.elem_type} is unknown") from None
     if not tensor.HasField("shape"):
         return ValueInfo(value.name, np.dtype(dtype), None)
-    if len(tensor.shape.dim) > _LARGEST_RANK:
+    if len(tensor.shape.dim) > LARGEST_RANK:
         raise InvalidModelError(f"{value.name!r}: {len(tensor.shape.dim)} dimensions")
     return ValueInfo(value.name, np.dtype(dtype), tuple(_length(dimension) for dimension in tensor.shape.dim))
 

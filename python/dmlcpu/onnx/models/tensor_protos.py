@@ -14,7 +14,7 @@ from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Array
 from dmlcpu.tensor import row_major_strides
 
-__all__ = ["array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
+__all__ = ["LARGEST_RANK", "array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
 
 # Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
 # of its numbers.
@@ -34,7 +34,8 @@ _DATA_TYPES: Final = frozenset(onnx.TensorProto.DataType.values()) - {onnx.Tenso
 # No processor addresses more bytes.
 _MOST_ELEMENTS: Final = 1 << 48
 _MOST_BYTES: Final = 1 << 31  # that protobuf holds
-_LARGEST_RANK: Final = 32  # of numpy's arrays, in all of its versions
+LARGEST_RANK: Final = 32
+"""Of numpy's arrays, in all of its versions."""
 _EXTERNAL: Final = onnx.TensorProto.EXTERNAL
 _TENSOR: Final = onnx.AttributeProto.TENSOR
 _TENSORS: Final = onnx.AttributeProto.TENSORS
@@ -169,7 +170,7 @@ def _dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
         raise InvalidModelError(f"initializer {name!r}: it is sparse, and in another file")
     values, indices = constant_of(sparse.values), constant_of(sparse.indices)
     # numpy multiplies the lengths of an array without elements too, but for those that are 0.
-    if min(shape, default=0) < 0 or math.prod(filter(None, shape)) > _MOST_ELEMENTS or len(shape) > _LARGEST_RANK:
+    if min(shape, default=0) < 0 or math.prod(filter(None, shape)) > _MOST_ELEMENTS or len(shape) > LARGEST_RANK:
         raise InvalidModelError(f"initializer {name!r}: got dimensions {list(shape)}")
     if values.dtype.kind != "O" and 0 in shape and not values.size:
         return np.zeros(shape, values.dtype)

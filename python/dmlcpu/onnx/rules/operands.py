@@ -20,6 +20,7 @@ __all__ = [
     "aligned",
     "axes_of",
     "axis_within",
+    "beside",
     "computed",
     "computed_floats",
     "computed_with_axes",
@@ -41,6 +42,11 @@ def present(value: Value | None) -> Value:
     if value is None:
         raise NotNative("an operand is absent")
     return value
+
+
+def beside(value: Value, inputs: Sequence[Value | None]) -> Value | None:
+    """Return the operand beside a value, of a node that reads two."""
+    return inputs[1] if inputs[0] is value else inputs[0]
 
 
 def written(node: Node, results: Sequence[Value]) -> list[Value]:

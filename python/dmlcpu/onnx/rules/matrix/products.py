@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import aligned, constant
+from dmlcpu.onnx.rules.operands import aligned, beside, constant
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["Factor", "IntegerProduct", "Product", "factors", "float_product", "product_of_codes", "times"]
@@ -160,15 +160,10 @@ class Product(Deferred):
         """Take a constant that is added as a bias."""
         if not alone or self._bias is not None or (node.domain, node.operator) != ("", "Add"):
             return None
-        other = _other(self, inputs)
+        other = beside(self, inputs)
         if not isinstance(other, Constant) or not _fits(other.array, self.shape):
             return None
         return self.with_bias(other.array)
-
-
-def _other(value: Value, inputs: Sequence[Value | None]) -> Value | None:
-    """Return the operand beside another."""
-    return inputs[1] if inputs[0] is value else inputs[0]
 
 
 def _fits(array: Array, shape: tuple[int, ...]) -> bool:
@@ -215,7 +210,7 @@ class _UnscaledProduct(Product):
         """Take the scales, which are one or of columns; a product with 1 does not change them."""
         if not alone or (node.domain, node.operator) != ("", "Mul"):
             return super().followed_by(node, inputs, alone)
-        scale = _other(self, inputs)
+        scale = beside(self, inputs)
         if not isinstance(scale, Tensor | Constant):
             return None
         count, columns = math.prod(scale.shape), self.shape[-1]

@@ -16,7 +16,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
 from dmlcpu.onnx.rules.normalization.layer_normalization import MOST_CODES
-from dmlcpu.onnx.rules.operands import computed_floats, constant, present, shape_asked_for
+from dmlcpu.onnx.rules.operands import beside, computed_floats, constant, present, shape_asked_for
 from dmlcpu.onnx.values import Array, Constant, Deferred, Operand, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
@@ -108,7 +108,7 @@ class FloatGroups(Deferred):
             return self._in_shape(shape_asked_for(node, inputs))
         if node.operator not in ("Mul", "Add") or (node.operator == "Mul" and not is_plain):
             return None
-        array = self._of_channels(inputs[1] if inputs[0] is self else inputs[0])
+        array = self._of_channels(beside(self, inputs))
         if array is None:
             return None
         # Nothing is added as -0, which leaves the sign of a zero.

@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
-from dmlcpu.onnx.rules.operands import axis_within, computed_floats, present
+from dmlcpu.onnx.rules.operands import axis_within, beside, computed_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normalization"]
@@ -64,7 +64,7 @@ class LayerNormalization(Deferred):
         """Take a constant weight, and then a constant bias, where this one has neither."""
         if not alone or node.domain or node.operator not in ("Mul", "Add") or self.bias.any():
             return None
-        other = inputs[1] if inputs[0] is self else inputs[0]
+        other = beside(self, inputs)
         shape = self.shape[len(self.shape) - self.count :]
         if not isinstance(other, Constant | Dequantized) or len(other.shape) > len(shape):
             return None

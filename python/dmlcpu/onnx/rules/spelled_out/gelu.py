@@ -10,6 +10,7 @@ import numpy as np
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.element_wise.gelu import gelu_by_error_function, gelu_by_tanh
+from dmlcpu.onnx.rules.operands import beside
 from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same, number_of
 from dmlcpu.onnx.values import Value
 
@@ -22,7 +23,7 @@ def _and_one_as(kind: Kind) -> Following:
     """Return what makes a sum with 1 a step of a kind."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-        return step.next(binary, node, inputs, kind) if number_of(step.other(inputs)) == 1 else None
+        return step.next(binary, node, inputs, kind) if number_of(beside(step, inputs)) == 1 else None
 
     return follow
 
@@ -31,7 +32,7 @@ def _times_x_as(kind: Kind) -> Following:
     """Return what makes a product with x a step of a kind; with half of x it is the function."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-        other = step.other(inputs)
+        other = beside(step, inputs)
         if step.is_beside(other, Kind.PRODUCT) and other.form.factor == 0.5:
             return _gelu(step)
         return step.next(binary, node, inputs, kind) if is_same(other, step.x) else None
@@ -47,14 +48,14 @@ def _gelu(step: Step) -> Value:
 
 
 def _half(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return _gelu(step) if number_of(step.other(inputs)) == 0.5 else None
+    return _gelu(step) if number_of(beside(step, inputs)) == 0.5 else None
 
 
 def _scaled_as(kind: Kind) -> Following:
     """Return what makes a product with a number a step of a kind, and one of a square with x its cube."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-        other = step.other(inputs)
+        other = beside(step, inputs)
         if step.form.kind == Kind.SQUARE and is_same(other, step.x):
             return step.next(binary, node, inputs, Kind.CUBE)
         factor = number_of(other)
@@ -67,18 +68,18 @@ def _scaled_as(kind: Kind) -> Following:
 
 
 def _product_times_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(binary, node, inputs, Kind.QUADRATIC) if is_same(step.other(inputs), step.x) else None
+    return step.next(binary, node, inputs, Kind.QUADRATIC) if is_same(beside(step, inputs), step.x) else None
 
 
 def _plus_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    if not is_same(step.other(inputs), step.x):
+    if not is_same(beside(step, inputs), step.x):
         return None
     return step.next(binary, node, inputs, Kind.CUBIC, factor=_ONE, cubic=step.form.factor)
 
 
 def _times_multiple(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     """The sum of 1 and a multiple of x squared, times x or another multiple of it."""
-    other = step.other(inputs)
+    other = beside(step, inputs)
     if step.is_beside(other, Kind.PRODUCT):
         factor = other.form.factor
     elif is_same(other, step.x):

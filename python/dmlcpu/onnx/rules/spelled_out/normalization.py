@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization, root_mean_square_normalization
-from dmlcpu.onnx.rules.operands import present
+from dmlcpu.onnx.rules.operands import beside, present
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same, number_of
 from dmlcpu.onnx.values import Value
@@ -56,7 +56,7 @@ def _with_epsilon_as(kind: Kind) -> Following:
     """Return what makes a sum with a number, the epsilon, a step of a kind."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-        epsilon = number_of(step.other(inputs))
+        epsilon = number_of(beside(step, inputs))
         return None if epsilon is None else step.next(binary, node, inputs, kind, epsilon=epsilon)
 
     return follow
@@ -89,7 +89,7 @@ def _by_root(step: Step) -> Value:
 
 
 def _times_inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return _by_root(step) if is_same(step.other(inputs), step.x) else None
+    return _by_root(step) if is_same(beside(step, inputs), step.x) else None
 
 
 NORMALIZATION_STEPS: Final[Mapping[tuple[Kind, str], Following]] = {

@@ -141,10 +141,6 @@ class Step(Deferred):
         form = replace(self.form, kind=kind, **changed)
         return Step(self.lowering, rule, node, inputs, self.x, form, self._following)
 
-    def other(self, inputs: Sequence[Value | None]) -> Value | None:
-        """Return the operand beside this step."""
-        return inputs[1] if inputs[0] is self else inputs[0]
-
     def is_beside(self, value: Value | None, kind: Kind) -> TypeGuard[Step]:
         """Whether a value is another step of the same function."""
         return isinstance(value, Step) and value.form.kind == kind and is_same(value.x, self.x)
