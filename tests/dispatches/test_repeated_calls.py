@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from argument_forms import assert_equal
 from conftest import SEED
+from dispatching import assert_equal
 from dmlcpu.functions.call import FunctionCall
 
 FUNCTIONS = {

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 import dmlcpu
 import reference
-from argument_forms import OnlyDLPack, assert_equal, one_element_forms
+from argument_forms import OnlyDLPack, one_element_forms
 from conftest import SEED
+from dispatching import assert_equal
 from dmlcpu import TensorDataType
 
 SHAPE = (2, 3, 4)

@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from argument_forms import anything, assert_equal
+from argument_forms import anything
 from conftest import SEED
+from dispatching import assert_equal
 from dmlcpu import TensorDataType
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from reference.blocks import LIMITS

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 import dmlcpu
 import reference
-from argument_forms import assert_equal, one_element_forms
+from argument_forms import one_element_forms
 from conftest import SEED
+from dispatching import assert_equal
 from dmlcpu import TensorDataType
 
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import packed
 from native_operator import run_native
@@ -67,7 +67,7 @@ def assert_product(
     expected = expected_storage(tensors["output_tensor"], product(operator, tensors, block_size, bits))
     for label, device in devices.items():
         result = run(device, operator, tensors, block_size, bits)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.data())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, channels_last, packed_integer_case
-from dispatching import difference, inside
+from dispatching import assert_equal, inside
 from filled_tensors import FilledTensors, filled
 from fills import INPUT_FLOATS, INTEGERS, Fill, any_integers, highest_integers, lowest_integers, ordinary_floats
 from graph_cases import assert_native_matches_reference
@@ -116,7 +116,7 @@ def test_equals_three_operators(
                 operands = {"a_tensor": result, "b_tensor": repeated}
                 result = step(device, case, "ELEMENT_WISE_BINARY", operands, "FLOAT32", {"function": (function,)})
         actual = step(device, case, OPERATOR, case.inputs, "FLOAT32", case.attributes)
-        assert (found := difference(actual.buffer, result.buffer)) is None, f"{label}: {found}"
+        assert_equal(actual.buffer, result.buffer, label)
 
 
 def step(

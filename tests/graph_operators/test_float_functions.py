@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference, expected_storage, inside
+from dispatching import assert_equal, expected_storage, inside
 from filled_tensors import filled
 from fills import INPUT_FLOATS, SCALES, input_fills
 from laid_out import packed
@@ -44,7 +44,7 @@ def assert_unary(
     for label, device in devices.items():
         tensors = {"input_tensor": x, "output_tensor": output}
         result = run_native(device, "ELEMENT_WISE_UNARY", tensors, attributes)["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def assert_binary(devices: Devices, tensors: Tensors, function: int) -> None:
@@ -56,7 +56,7 @@ def assert_binary(devices: Devices, tensors: Tensors, function: int) -> None:
         expected = expected_storage(output, BINARY[function](a.logical(), b.logical()))
     for label, device in devices.items():
         result = run_native(device, "ELEMENT_WISE_BINARY", tensors, {"function": [function]})["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.sampled_from(range(len(BINARY))), st.data())
@@ -303,7 +303,7 @@ def assert_cast(devices: Devices, x: StridedTensor, output: StridedTensor) -> No
     for label, device in devices.items():
         tensors = {"input_tensor": x, "output_tensor": output}
         result = run_native(device, "CAST", tensors, {})["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.sampled_from(CASTS), st.data())

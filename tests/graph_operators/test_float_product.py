@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from fills import INPUT_FLOATS
 from laid_out import packed
 from native_operator import run_native
@@ -31,7 +31,7 @@ def assert_product(
     tensors = {"a_tensor": a, "b_tensor": b, "output_tensor": output}
     for label, device in devices.items():
         result = run_native(device, "FLOAT_PRODUCT", tensors, {}, owned=["b_tensor"] if owned else [])["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.data())
@@ -106,7 +106,7 @@ def assert_means(devices: Devices, x: StridedTensor, axis: int, output: StridedT
     for label, device in devices.items():
         tensors = {"input_tensor": x, "output_tensor": output}
         result = run_native(device, "REDUCE_MEAN", tensors, {"axis": [axis]})["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.data())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from fills import INPUT_FLOATS
 from laid_out import channels_last, packed, part_of_joined
 from native_operator import run_native
@@ -30,7 +30,7 @@ def assert_resample(devices: Devices, x: StridedTensor, output: StridedTensor, r
     tensors = {"input_tensor": x, "output_tensor": output}
     for label, device in devices.items():
         result = run_native(device, "FLOAT_RESAMPLE", tensors, attributes_of(rows, columns))["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.data())

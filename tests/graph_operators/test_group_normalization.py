@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dmlcpu
 import normalization_checks
-from dispatching import difference, expected_storage, inside
+from dispatching import assert_equal, expected_storage, inside
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed, part_of_joined
 from native_operator import run_native
@@ -47,7 +47,7 @@ def assert_floats(devices: Devices, tensors: Tensors, epsilon: float) -> None:
     expected = expected_storage(output, values)
     for label, device in devices.items():
         result = run_native(device, "GROUP_NORMALIZATION", tensors, attributes_of("axis", 2, epsilon))["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.data())

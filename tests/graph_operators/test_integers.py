@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference, expected_storage, inside
+from dispatching import assert_equal, expected_storage, inside
 from fills import Fill, few_numbers, input_fills
 from graph_cases import assert_native_matches_reference, random_tensor, strides_of
 from laid_out import packed
@@ -54,13 +54,13 @@ def fills(data_type: str) -> tuple[Fill, ...]:
     return (few_numbers, *input_fills(NUMPY_TYPES[data_type]))
 
 
-def assert_equal(
+def assert_gives(
     devices: Devices, operator: str, tensors: Mapping[str, StridedTensor], attributes: dict[str, list[int]], values: Any
 ) -> None:
     expected = expected_storage(tensors["output_tensor"], values)
     for label, device in devices.items():
         result = run_native(device, operator, tensors, attributes)["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @given(st.sampled_from(sorted(BINARY)), st.sampled_from(INTEGERS), st.data())
@@ -70,7 +70,7 @@ def test_binary(devices: Devices, function: int, data_type: str, data: st.DataOb
     tensors = {"a_tensor": a, "b_tensor": b, "output_tensor": data.draw(output_tensors(data_type, sizes))}
     with np.errstate(all="ignore"):
         values = BINARY[function](a.logical(), b.logical())
-    assert_equal(devices, "ELEMENT_WISE_BINARY", tensors, {"function": [function]}, values)
+    assert_gives(devices, "ELEMENT_WISE_BINARY", tensors, {"function": [function]}, values)
 
 
 @given(st.sampled_from(range(len(FUNCTIONS))), st.sampled_from(("UINT8", "INT32", "INT64", "FLOAT32")), st.data())
@@ -112,7 +112,7 @@ def test_if(devices: Devices, data_type: str, data: st.DataObject) -> None:
     output = data.draw(output_tensors(data_type, sizes))
     tensors = {"condition_tensor": condition, "a_tensor": a, "b_tensor": b, "output_tensor": output}
     values = np.where(condition.logical() != 0, a.logical(), b.logical())
-    assert_equal(devices, "ELEMENT_WISE_IF", tensors, {}, values)
+    assert_gives(devices, "ELEMENT_WISE_IF", tensors, {}, values)
 
 
 @pytest.mark.parametrize("repeating", ["none", "condition", "a", "b", "a and b", "all"])
@@ -128,7 +128,7 @@ def test_if_of_long_runs(devices: Devices, random_numbers: np.random.Generator, 
     tensors = {"condition_tensor": condition, "a_tensor": a, "b_tensor": b}
     tensors["output_tensor"] = blank_tensor("INT32", sizes, None)
     values = np.where(condition.logical() != 0, a.logical(), b.logical())
-    assert_equal(devices, "ELEMENT_WISE_IF", tensors, {}, values)
+    assert_gives(devices, "ELEMENT_WISE_IF", tensors, {}, values)
 
 
 @st.composite
@@ -211,7 +211,7 @@ def test_places_of_extremes(
     places = find(rows, axis, keepdims=True)
     expected = sizes[axis] - 1 - places if direction else places
     tensors = {"input_tensor": x if data_type != "FLOAT32" else plain, "output_tensor": output}
-    assert_equal(devices, operator, tensors, {"axis": [axis], "axis_direction": [direction]}, expected)
+    assert_gives(devices, operator, tensors, {"axis": [axis], "axis_direction": [direction]}, expected)
 
 
 @pytest.mark.parametrize("layout", ["channels first", "channels last"])
@@ -224,7 +224,7 @@ def test_places_of_extremes_in_several_tasks(
         "output_tensor": blank_tensor("INT64", (2, 1, 190, 200), None),
     }
     expected = np.argmax(tensors["input_tensor"].logical(), 1, keepdims=True)
-    assert_equal(devices, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]}, expected)
+    assert_gives(devices, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]}, expected)
 
 
 @pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
@@ -261,7 +261,7 @@ def test_places_of_extremes_of_rows(
         "input_tensor": StridedTensor(data_type, sizes, (length + gap, 1), buffer.reshape(-1)),
         "output_tensor": blank_tensor("INT64", (sizes[0], 1), None),
     }
-    assert_equal(devices, operator, tensors, {"axis": [1], "axis_direction": [direction]}, expected[:, None])
+    assert_gives(devices, operator, tensors, {"axis": [1], "axis_direction": [direction]}, expected[:, None])
 
 
 def test_a_nan_is_no_extreme_but_where_it_is_first(device: dmlcpu.Device) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 import normalization_checks
-from dispatching import difference, expected_storage, inside
+from dispatching import assert_equal, expected_storage, inside
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed
 from native_operator import run_native
@@ -34,7 +34,7 @@ def assert_floats(devices: Devices, tensors: dict[str, StridedTensor], axis: int
         attributes = {**attributes_of("axis", axis, epsilon), "use_mean": [int(uses_mean)]}
         for label, device in devices.items():
             result = run_native(device, "LAYER_NORMALIZATION", tensors, attributes)["output_tensor"]
-            assert (found := difference(result, expected)) is None, f"{label}, {uses_mean}: {found}"
+            assert_equal(result, expected, f"{label}, {uses_mean}")
 
 
 def assert_codes(devices: Devices, tensors: Tensors, axis: int, epsilon: float) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from conftest import SEED
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from fills import INTEGERS, Fill, any_integers, special_floats
 from laid_out import packed
 from native_operator import run_native
@@ -114,7 +114,7 @@ def assert_recurrence(devices: Devices, kind: Kind, tensors: Tensors) -> None:
         outputs, owned = tuple(expected), owned_of(tensors)
         actual = run_native(device, kind.operator, tensors, kind.attributes, outputs=outputs, owned=owned)
         for name, storage in expected.items():
-            assert (found := difference(actual[name], storage)) is None, f"{label}, {name}: {found}"
+            assert_equal(actual[name], storage, f"{label}, {name}")
 
 
 @st.composite

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed
 from native_operator import run_native
@@ -30,7 +30,7 @@ def assert_softmax(devices: Devices, x: StridedTensor, output: StridedTensor, ax
         expected = expected_storage(output, function(x.logical(), axis))
         for label, device in devices.items():
             result = run_native(device, operator, tensors, {"axis": [axis]})["output_tensor"]
-            assert (found := difference(result, expected)) is None, f"{operator}, {label}: {found}"
+            assert_equal(result, expected, f"{operator}, {label}")
 
 
 def assert_quantized_softmax(devices: Devices, tensors: Tensors, axis: int) -> None:
@@ -50,7 +50,7 @@ def assert_quantized_softmax(devices: Devices, tensors: Tensors, axis: int) -> N
     expected = expected_storage(output, values)
     for (label, device), owned in itertools.product(devices.items(), ((), ("input_scale_tensor",))):
         outputs = run_native(device, "QUANTIZED_SOFTMAX", tensors, {"axis": [axis]}, owned=owned)
-        assert (found := difference(outputs["output_tensor"], expected)) is None, f"{label}, {owned}: {found}"
+        assert_equal(outputs["output_tensor"], expected, f"{label}, {owned}")
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from fills import INPUT_FLOATS, any_integers, few_numbers, input_fills
 from laid_out import packed
 from native_operator import run_native
@@ -48,8 +48,7 @@ def assert_top(
     for label, device in devices.items():
         results = run_native(device, "TOP_K", tensors, attributes, outputs=OUTPUTS)
         for name, values in zip(OUTPUTS, expected, strict=True):
-            found = difference(results[name], expected_storage(tensors[name], values))
-            assert found is None, f"{label}, {name}: {found}"
+            assert_equal(results[name], expected_storage(tensors[name], values), f"{label}, {name}")
 
 
 @given(st.sampled_from(DATA_TYPES), st.integers(0, 1), st.data())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_integer_case
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference
 from fills import INTEGERS, Fill, highest_integers, lowest_integers
 from operator_case import OperatorCase
 from reference.convolution_integer import convolution_integer
@@ -96,7 +96,7 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     expected = convolution_integer(*arguments, **attributes)
     for label, device in devices.items():
         result = dmlcpu.convolution_integer(*arguments, **attributes, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def test_the_function_writes_out_and_keeps_the_order_of_memory() -> None:

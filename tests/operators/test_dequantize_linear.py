@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference
 from fills import INTEGERS, SCALES
 from operator_case import OperatorCase
 from reference.dequantize_linear import dequantize_linear
@@ -65,7 +65,7 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     )
     for label, device in devices.items():
         result = dmlcpu.dequantize_linear(values, scale, zero_point, axis=axis, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
@@ -77,7 +77,7 @@ def test_every_code_with_every_zero_point(devices: Devices, dtype: type[np.integ
     expected = dequantize_linear(values, scale, zero_points, output_data_type=np.float32)
     for label, device in devices.items():
         result = dmlcpu.dequantize_linear(values, 0.1, zero_points, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def test_wide_integers_round_before_the_subtraction(devices: Devices) -> None:

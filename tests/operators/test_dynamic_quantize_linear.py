@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference
 from fills import INPUT_FLOATS
 from operator_case import OperatorCase
 from reference.dynamic_quantize_linear import OUTPUTS, dynamic_quantize_linear
@@ -53,8 +53,7 @@ def assert_function_equals_the_reference(
     for label, device in devices.items():
         results = dmlcpu.dynamic_quantize_linear(values, device=device, output_data_type=output_data_type)
         for field, result, wanted in zip(OUTPUTS, results, expected, strict=True):
-            found = difference(result.reshape(wanted.shape), wanted)
-            assert found is None, f"{label}, {field}: {found}"
+            assert_equal(result.reshape(wanted.shape), wanted, f"{label}, {field}")
 
 
 @given(st.data())

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference
+from dispatching import assert_equal
 from dmlcpu import TensorDesc
 from reference.dequantize_linear import dequantize_linear
 from reference.dynamic_quantize_linear import dynamic_quantize_linear
@@ -98,7 +98,7 @@ def gaps_of(array: Array) -> Array:
 
 
 def assert_written(output: Array, expected: Array, explanation: str) -> None:
-    assert (found := difference(np.ascontiguousarray(output), expected)) is None, f"{explanation}: {found}"
+    assert_equal(np.ascontiguousarray(output), expected, explanation)
     assert not gaps_of(output).any(), f"{explanation}: written between rows"
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dmlcpu
 import reference
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference
 from fills import INPUT_FLOATS, INTEGERS, SCALES, Fill, highest_integers, lowest_integers
 from matrix_shapes import OPERATORS, MatrixShape, MatrixTypes, matrix_case
 from operator_case import OperatorCase, with_rank_of
@@ -188,7 +188,7 @@ def test_functions_equal_the_reference(devices: Devices, operator: str, data: st
     options = {"output_data_type": dmlcpu.TensorDataType[output_type.name.upper()]} if has_scales else {}
     for label, device in devices.items():
         result = getattr(dmlcpu, operator.lower())(**arguments, **options, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def test_rounding_ties_with_odd_zero_points(devices: Devices) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference
 from fills import INTEGERS, SCALES, input_fills
 from operator_case import OperatorCase
 from reference.quantize_linear import quantize_linear
@@ -64,7 +64,7 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     )
     for label, device in devices.items():
         result = dmlcpu.quantize_linear(values, scale, zero_point, axis=axis, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def test_function_without_a_zero_point_gives_uint8(devices: Devices) -> None:
@@ -86,4 +86,4 @@ def test_every_zero_point_with_every_tie(devices: Devices) -> None:
         expected = quantize_linear(values, np.ones((1, 1), np.float32), zero_points, output_data_type=dtype)
         for label, device in devices.items():
             result = dmlcpu.quantize_linear(values, 1.0, zero_points, device=device)
-            assert (found := difference(result, expected)) is None, f"{label}: {found}"
+            assert_equal(result, expected, label)

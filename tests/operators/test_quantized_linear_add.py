@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference, difference
 from fills import INTEGERS, SCALES
 from reference.quantized_linear_add import quantized_linear_add
 from strategies import BYTE_TYPES, Run, arrays, binary_cases, runs, tensor_sizes
@@ -42,7 +42,7 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     expected = quantized_linear_add(*arguments, output_data_type=arguments[-1].dtype)
     for label, device in devices.items():
         result = dmlcpu.quantized_linear_add(*arguments, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def every_pair(a_type: str, b_type: str) -> tuple[Codes, Codes]:
@@ -69,7 +69,7 @@ def test_every_pair_of_codes(
         expected = quantized_linear_add(*arguments, output_data_type=output_dtype)
         for label, device in devices.items():
             result = dmlcpu.quantized_linear_add(*arguments, device=device)
-            assert (found := difference(result, expected)) is None, f"{label}, scales {scales}: {found}"
+            assert_equal(result, expected, f"{label}, scales {scales}")
 
 
 def drawn_bindings(random_numbers: np.random.Generator, a: Codes, b: Codes, output: Codes) -> dict[str, Codes]:
@@ -114,7 +114,7 @@ def test_repeated_parameters_make_the_same_codes(
         for bindings, codes in zip(cases, expected, strict=True):
             for number in range(LOOKS_AFTER + 1):
                 compiled.dispatch(**bindings)
-                assert (found := difference(bindings["output_tensor"], codes)) is None, f"{label}, {number}: {found}"
+                assert_equal(bindings["output_tensor"], codes, f"{label}, {number}")
                 if number + 1 < LOOKS_AFTER:
                     assert "sums: in floats, until" in compiled.describe()
             in_integers += "sums: in integers" in compiled.describe()
@@ -131,7 +131,7 @@ def test_sums_at_ties_stay_in_floats(devices: Devices, random_numbers: np.random
         compiled = compiled_sum(device, bindings)
         for _ in range(LOOKS_AFTER + 1):
             compiled.dispatch(**bindings)
-        assert difference(bindings["output_tensor"], expected_sum(bindings)) is None, label
+        assert_equal(bindings["output_tensor"], expected_sum(bindings), label)
         assert "sums: in floats, as" in compiled.describe(), label
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_equal, assert_matches_reference
 from fills import (
     INTEGERS,
     SCALES,
@@ -188,7 +188,7 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     expected = quantized_linear_average_pooling(*arguments, **shape.attributes, output_data_type=dtype)
     for label, device in devices.items():
         result = dmlcpu.quantized_linear_average_pooling(*arguments, **shape.attributes, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def test_rounding_ties_with_odd_zero_points(devices: Devices) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
-from dispatching import assert_matches_reference, difference, operator_desc
+from dispatching import assert_equal, assert_matches_reference, operator_desc
 from filled_tensors import filled
 from fills import INTEGERS, SCALES, Fill, any_integers, highest_integers, lowest_integers
 from operator_case import OperatorCase
@@ -335,7 +335,7 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     expected = quantized_linear_convolution(*arguments, **attributes, output_data_type=output_type)
     for label, device in devices.items():
         result = dmlcpu.quantized_linear_convolution(*arguments, **attributes, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def before_unreadable_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -367,7 +367,7 @@ def test_reads_nothing_behind_the_input(
     expected = quantized_linear_convolution(*arguments, **one, group_count=1, output_data_type=np.dtype(np.uint8))
     for label, device in devices.items():
         result = dmlcpu.quantized_linear_convolution(*arguments, **one, device=device)
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+        assert_equal(result, expected, label)
 
 
 def test_rounding_ties_with_odd_zero_points(devices: Devices) -> None:

@@ -1,4 +1,4 @@
-"""What functions are given, right and wrong, and how their results are compared."""
+"""What functions are given, right and wrong."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatching import difference
-
-__all__ = ["Hostile", "OldDLPack", "OnlyDLPack", "anything", "assert_equal", "one_element_forms"]
+__all__ = ["Hostile", "OldDLPack", "OnlyDLPack", "anything", "one_element_forms"]
 
 
 def one_element_forms(value: Any) -> Iterator[Any]:
@@ -22,12 +20,6 @@ def one_element_forms(value: Any) -> Iterator[Any]:
     yield np.asarray(value)
     yield from (np.full((1,) * rank, value) for rank in (1, 2, 3, 5, 6))
     yield np.full(3, value)[2::-5]
-
-
-def assert_equal(result: NDArray[Any], expected: NDArray[Any], explanation: object = "") -> None:
-    """Of the same type, shape and bits."""
-    found = difference(result, expected)
-    assert found is None, f"{explanation}: {found}"
 
 
 class OnlyDLPack:

@@ -13,6 +13,7 @@ from operator_case import OperatorCase, canonical_bits, gathered
 from strided_tensor import FILL_BYTE, StridedTensor
 
 __all__ = [
+    "assert_equal",
     "assert_equal_outputs",
     "assert_matches_reference",
     "difference",
@@ -107,12 +108,17 @@ def difference(actual: NDArray[Any], expected: NDArray[Any]) -> str | None:
     return f"{len(places)} of {wrong.size} elements; at {first} {actual[first]!r} instead of {expected[first]!r}"
 
 
+def assert_equal(result: NDArray[Any], expected: NDArray[Any], explanation: object = "") -> None:
+    """Of the same type, shape and bits."""
+    found = difference(result, expected)
+    assert found is None, f"{explanation}: {found}"
+
+
 def assert_equal_outputs(
     actual: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], explanation: str
 ) -> None:
     for field, storage in expected.items():
-        found = difference(actual[field], storage)
-        assert found is None, f"{explanation}, {field} (flat, {GUARD_ELEMENTS} guard elements before): {found}"
+        assert_equal(actual[field], storage, f"{explanation}, {field} (flat, {GUARD_ELEMENTS} guard elements before)")
 
 
 def assert_matches_reference(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import assert_equal, expected_storage
 from laid_out import packed
 from native_operator import run_native
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
@@ -48,7 +48,7 @@ def assert_codes(
     expected = expected_storage(output, values)
     for label, device in devices.items():
         outputs = run_native(device, operator, tensors, attributes_of(*attribute, epsilon))
-        assert (found := difference(outputs["output_tensor"], expected)) is None, f"{label}: {found}"
+        assert_equal(outputs["output_tensor"], expected, label)
 
 
 def assert_equal_codes_are_the_bias(
