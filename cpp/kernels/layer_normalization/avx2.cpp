@@ -76,13 +76,25 @@ void normalize_codes(const CodeNormalization& row) noexcept {
   const __m128i input_flip_u8x16 = _mm_set1_epi8(static_cast<char>(row.input_flip));
   const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(row.output_zero_point));
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(row.output_flip));
-  for_each_vector(row.count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+  const auto unsaturated = [&](std::size_t at, std::size_t lanes, Floats weight, Floats bias) {
+    const Floats normalized = fused(codes_as_floats(row.input + at, lanes, input_flip_u8x16), factor, offset);
+    return to_unsaturated(bounded(fused(normalized, weight, bias)), zero_point_i32x8);
+  };
+  std::size_t i = 0;
+  for (; i + 32 <= row.count; i += 32) {
+    const auto vector = [&](std::size_t v) {
+      const std::size_t at = i + v * kLanes;
+      return unsaturated(at, kLanes, load(row.weight + at), load(row.bias + at));
+    };
+    const __m256i codes_u8x32 = saturate_in_order(vector(0), vector(1), vector(2), vector(3));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row.output + i), _mm256_xor_si256(codes_u8x32, flip_u8x32));
+  }
+  for_each_vector(row.count - i, [&](std::size_t behind, std::size_t, std::size_t lanes) {
+    const std::size_t at = i + behind;
     const bool whole = lanes == kLanes;
-    const Floats weight = whole ? load(row.weight + i) : load_first(row.weight + i, lanes, 0.0f);
-    const Floats bias = whole ? load(row.bias + i) : load_first(row.bias + i, lanes, 0.0f);
-    const Floats normalized = fused(codes_as_floats(row.input + i, lanes, input_flip_u8x16), factor, offset);
-    const __m256i codes_i32x8 = to_unsaturated(bounded(fused(normalized, weight, bias)), zero_point_i32x8);
-    store_tail(row.output + i, lanes, codes_i32x8, flip_u8x32);
+    const Floats weight = whole ? load(row.weight + at) : load_first(row.weight + at, lanes, 0.0f);
+    const Floats bias = whole ? load(row.bias + at) : load_first(row.bias + at, lanes, 0.0f);
+    store_tail(row.output + at, lanes, unsaturated(at, lanes, weight, bias), flip_u8x32);
   });
 }
 
