@@ -38,8 +38,9 @@ def cases(draw: st.DrawFn) -> OperatorCase:
         "grid_tensor": draw(input_tensors("FLOAT32", (images, rows, columns, 2), (entries,))),
         "output_tensor": draw(output_tensors("FLOAT32", (images, channels, rows, columns))),
     }
-    names = ("interpolation", "padding", "align_corners")
-    return OperatorCase("GRID_SAMPLE", tensors, {name: [draw(st.integers(0, 1))] for name in names})
+    names = {"interpolation": 1, "padding": 1, "coordinates": 2}
+    attributes = {name: [draw(st.integers(0, most))] for name, most in names.items()}
+    return OperatorCase("GRID_SAMPLE", tensors, attributes)
 
 
 @given(cases())
@@ -47,20 +48,73 @@ def test_grid_sample(devices: Devices, case: OperatorCase) -> None:
     assert_native_matches_reference(devices, case)
 
 
+@st.composite
+def volumes(draw: st.DrawFn) -> OperatorCase:
+    count, channels = draw(LENGTHS), draw(LENGTHS)
+    sizes, places = (tuple(draw(st.integers(1, 5)) for _ in range(3)) for _ in range(2))
+    tensors = {
+        "input_tensor": draw(input_tensors("FLOAT32", (count, channels, *sizes), INPUT_FLOATS)),
+        "grid_tensor": draw(input_tensors("FLOAT32", (count, *places, 3), (entries,))),
+        "output_tensor": draw(output_tensors("FLOAT32", (count, channels, *places))),
+    }
+    names = {"interpolation": 1, "padding": 1, "coordinates": 2}
+    attributes = {name: [draw(st.integers(0, most))] for name, most in names.items()}
+    return OperatorCase("GRID_SAMPLE", tensors, attributes)
+
+
+@given(volumes())
+def test_volumes(devices: Devices, case: OperatorCase) -> None:
+    assert_native_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("layout", [packed, channels_last])
+@pytest.mark.parametrize("interpolation", [0, 1])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("coordinates", [0, 1, 2])
+def test_several_tasks_of_volumes(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    layout: Any,
+    interpolation: int,
+    padding: int,
+    coordinates: int,
+) -> None:
+    """Also elements midway between two, and infinite ones, of which nothing may leak."""
+    elements = random_numbers.normal(0, 1, (2, 3, 6, 5, 7)).astype(np.float32)
+    elements[random_numbers.random(elements.shape) < 0.02] = np.inf
+    grid = entries(random_numbers, np.dtype(np.float32), 2 * 3 * 7 * 13 * 3).reshape(2, 3, 7, 13, 3)
+    if coordinates == 2:
+        grid[0] = random_numbers.integers(-6, 18, grid[0].shape) / np.float32(2)
+    tensors = {
+        "input_tensor": packed(elements),
+        "grid_tensor": packed(grid),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, 3, 7, 13), None),
+    }
+    attributes = {"interpolation": [interpolation], "padding": [padding], "coordinates": [coordinates]}
+    assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
+
+
 @pytest.mark.parametrize("layout", ["channels first", "channels last"])
 @pytest.mark.parametrize("interpolation", [0, 1])
 @pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("coordinates", [0, 1, 2])
 def test_several_tasks(
-    devices: Devices, random_numbers: np.random.Generator, layout: str, interpolation: int, padding: int
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    layout: str,
+    interpolation: int,
+    padding: int,
+    coordinates: int,
 ) -> None:
     images = random_numbers.normal(0, 1, (2, 17, 20, 30)).astype(np.float32)
     grid = entries(random_numbers, np.dtype(np.float32), 2 * 23 * 31 * 2).reshape(2, 23, 31, 2)
+    grid *= 20 if coordinates == 2 else 1
     tensors = {
         "input_tensor": packed(images) if layout == "channels first" else channels_last(images),
         "grid_tensor": packed(grid),
         "output_tensor": blank_tensor("FLOAT32", (2, 17, 23, 31), None),
     }
-    attributes = {"interpolation": [interpolation], "padding": [padding], "align_corners": [0]}
+    attributes = {"interpolation": [interpolation], "padding": [padding], "coordinates": [coordinates]}
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
@@ -79,7 +133,7 @@ def test_channels_beside_each_other(
         "grid_tensor": packed(grid),
         "output_tensor": output_layout(np.zeros((2, channels, 5, 9), np.float32)),
     }
-    attributes = {"interpolation": [interpolation], "padding": [0], "align_corners": [1]}
+    attributes = {"interpolation": [interpolation], "padding": [0], "coordinates": [1]}
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
@@ -101,7 +155,7 @@ def test_planes(
         "grid_tensor": packed(grid),
         "output_tensor": blank_tensor("FLOAT32", (2, 3, *grid.shape[1:3]), None),
     }
-    attributes = {"interpolation": [interpolation], "padding": [padding], "align_corners": [0]}
+    attributes = {"interpolation": [interpolation], "padding": [padding], "coordinates": [0]}
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
@@ -119,7 +173,7 @@ def test_points_beside_each_other(
         "grid_tensor": packed(random_numbers.uniform(-1.2, 1.2, (2, height, width, 2)).astype(np.float32)),
         "output_tensor": blank_tensor("FLOAT32", (2, 35, height, width), (35 * plane, plane, *strides)),
     }
-    attributes = {"interpolation": [1], "padding": [0], "align_corners": [0]}
+    attributes = {"interpolation": [1], "padding": [0], "coordinates": [0]}
     assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
 
 
@@ -128,7 +182,7 @@ def test_points_beside_each_other(
     [
         ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"interpolation": [2]}),
         ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"padding": [2]}),
-        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"align_corners": [-1]}),
+        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"coordinates": [3]}),
         ((1, 2, 3, 4), (1, 5, 6, 3), (1, 2, 5, 6), {}),
         ((1, 2, 3, 4), (2, 5, 6, 2), (1, 2, 5, 6), {}),
         ((2, 2, 3, 4), (2, 5, 6, 2), (1, 2, 5, 6), {}),
@@ -137,6 +191,12 @@ def test_points_beside_each_other(
         ((2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {}),
         ((1, 2, 3, 4), (5, 6, 2), (1, 2, 5, 6), {}),
         ((1, 2, 3, 4), (1, 5, 6, 2), (2, 5, 6), {}),
+        ((1, 2, 3, 4, 5), (1, 5, 6, 2), (1, 2, 5, 6), {}),
+        ((1, 2, 3, 4, 5), (1, 5, 6, 7, 2), (1, 2, 5, 6, 7), {}),
+        ((1, 2, 3, 4, 5), (2, 5, 6, 7, 3), (1, 2, 5, 6, 7), {}),
+        ((2, 2, 3, 4, 5), (2, 5, 6, 7, 3), (1, 2, 5, 6, 7), {}),
+        ((1, 2, 3, 4, 5), (1, 5, 6, 7, 3), (1, 2, 5, 7, 6), {}),
+        ((1, 2, 3, 4, 5), (1, 5, 6, 7, 3), (1, 1, 5, 6, 7), {}),
     ],
     ids=str,
 )
@@ -146,6 +206,6 @@ def test_refuses_what_does_not_fit(device: dmlcpu.Device, image: Any, grid: Any,
         "grid_tensor": packed(np.zeros(grid, np.float32)),
         "output_tensor": blank_tensor("FLOAT32", output, None),
     }
-    attributes = {"interpolation": [1], "padding": [0], "align_corners": [0], **changed}
+    attributes = {"interpolation": [1], "padding": [0], "coordinates": [0], **changed}
     with pytest.raises(ValueError, match="GRID_SAMPLE"):
         run_native(device, "GRID_SAMPLE", tensors, attributes)

@@ -1,4 +1,4 @@
-"""GRID_SAMPLE: pixels of an image, or what is between four of them, where a grid says."""
+"""GRID_SAMPLE: pixels of images or elements of volumes, or what is between four or eight, where a grid says."""
 
 from __future__ import annotations
 
@@ -23,40 +23,43 @@ def grid_sample(
     *,
     interpolation: Sequence[int],
     padding: Sequence[int],
-    align_corners: Sequence[int],
+    coordinates: Sequence[int],
     output_data_type: DTypeLike,
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
-    """What is no number is outside on the left, or above."""
-    height, width = input.shape[2:]
-    x, y = (_places(grid[..., i], size, align_corners[0]) for i, size in ((0, width), (1, height)))
+    """What is no number is outside on the left, above, or before."""
+    sizes = input.shape[2:]
+    ordered = grid if coordinates[0] == 2 else grid[..., ::-1]
+    places = [_places(ordered[..., axis], size, coordinates[0]) for axis, size in enumerate(sizes)]
     if interpolation[0] == 0:
-        x, y = np.rint(x), np.rint(y)
-    x, y = (_bounded(place, size, padding[0]) for place, size in ((x, width), (y, height)))
-    left, top = np.floor(x), np.floor(y)
-    u, v = (x - left)[:, None], (y - top)[:, None]
+        places = [np.rint(place) for place in places]
+    places = [_bounded(place, size, padding[0]) for place, size in zip(places, sizes, strict=True)]
+    wholes = [np.floor(place) for place in places]
+    distances = [(place - whole)[:, None] for place, whole in zip(places, wholes, strict=True)]
 
-    def pixels(right: int, down: int) -> FloatArray:
-        columns, rows = left.astype(np.int64) + right, top.astype(np.int64) + down
+    def elements(*sides: int) -> FloatArray:
+        numbers = [whole.astype(np.int64) + side for whole, side in zip(wholes, sides, strict=True)]
         if padding[0] == 1:
-            columns, rows = np.minimum(columns, width - 1), np.minimum(rows, height - 1)
-        inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-        taken = [
-            image[:, np.clip(of_rows, 0, height - 1), np.clip(of_columns, 0, width - 1)]
-            for image, of_rows, of_columns in zip(input, rows, columns, strict=True)
-        ]
+            numbers = [np.minimum(number, size - 1) for number, size in zip(numbers, sizes, strict=True)]
+        inside = np.all([(number >= 0) & (number < size) for number, size in zip(numbers, sizes, strict=True)], 0)
+        within = [np.clip(number, 0, size - 1) for number, size in zip(numbers, sizes, strict=True)]
+        taken = [image[(slice(None), *(number[index] for number in within))] for index, image in enumerate(input)]
         return np.where(inside[:, None], np.stack(taken), np.float32(0))
 
-    if interpolation[0] == 0:
-        return pixels(0, 0)
-    above = (ONE - u) * pixels(0, 0) + u * pixels(1, 0)
-    below = (ONE - u) * pixels(0, 1) + u * pixels(1, 1)
-    return (ONE - v) * above + v * below
+    def between(*sides: int) -> FloatArray:
+        if len(sides) == len(sizes):
+            return elements(*sides)
+        distance = distances[len(sides)]
+        return (ONE - distance) * between(*sides, 0) + distance * between(*sides, 1)
+
+    return elements(*(0,) * len(sizes)) if interpolation[0] == 0 else between()
 
 
-def _places(entries: FloatArray, size: int, is_aligned: int) -> FloatArray:
+def _places(entries: FloatArray, size: int, coordinates: int) -> FloatArray:
     length = np.float32(size)
-    if is_aligned:
+    if coordinates == 2:
+        return entries
+    if coordinates == 1:
         return (entries + ONE) / TWO * (length - ONE)
     return ((entries + ONE) * length - ONE) / TWO
 

@@ -30,6 +30,20 @@ def test_grid_sample(
     assert_like_onnxruntime(builder.build(), feeds)
 
 
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_volumes(random_numbers: np.random.Generator, mode: str, padding: str, align_corners: int) -> None:
+    builder = Builder(20)
+    x = builder.dequantized(builder.input("uint8", (2, 3, 5, 9, 8)), 0.02, POINT)
+    grid = builder.input("float32", (2, 4, 6, 7, 3), "grid")
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align_corners}
+    builder.output(builder.node("GridSample", [x, grid], **attributes), "float32")
+    feeds = {"x": codes(random_numbers, "uint8", (2, 3, 5, 9, 8))}
+    feeds["grid"] = random_numbers.uniform(-1.4, 1.4, (2, 4, 6, 7, 3)).astype(np.float32)
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
 def test_free_lengths(random_numbers: np.random.Generator) -> None:
     builder = Builder(16)
     x, grid = builder.input("float32", ("N", 3, "H", "W")), builder.input("float32", ("N", "points", 4, 2), "grid")
@@ -47,7 +61,11 @@ def test_free_lengths(random_numbers: np.random.Generator) -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "shape"),
-    [({"mode": "cubic"}, (6, 5)), ({"padding_mode": "reflection"}, (6, 5)), ({}, (4, 6, 5))],
+    [
+        ({"mode": "cubic"}, (6, 5)),
+        ({"padding_mode": "reflection"}, (6, 5)),
+        ({"padding_mode": "reflection"}, (4, 6, 5)),
+    ],
     ids=["cubic", "reflections", "volumes"],
 )
 def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, attributes: Any, shape: Any) -> None:

@@ -1,21 +1,25 @@
 // GRID_SAMPLE: tensors input {N, C, H, W}, grid {N, OH, OW, 2}, output {N, C, OH, OW}, FLOAT32; attributes
 // interpolation (0: the nearest pixel, 1: between four), padding (0: zeros, 1: the nearest pixel of the border),
-// align_corners. An entry of the grid is where to look, x and y, from -1 at one side to 1 at the other: of the pixels'
-// outer edges, or with align_corners of their centres. Of graphs alone.
+// coordinates. An entry of the grid is where to look. Of graphs alone.
 //
-//   x        (grid + 1) / 2 * (W - 1), or ((grid + 1) * W - 1) / 2; y likewise
+//   coordinates   entries
+//   0             x and y, from -1 at one outer edge of the pixels to 1 at the other
+//   1             x and y, from -1 at one outer pixel's centre to 1 at the other
+//   2             y and x, in pixels from the first one on
+//
+//   x        ((entry + 1) * W - 1) / 2, (entry + 1) / 2 * (W - 1), or the entry; y likewise
 //   between  (1 - v) * ((1 - u) * p00 + u * p01) + v * ((1 - u) * p10 + u * p11), each operation rounded; u and v are
 //            how far x and y are beyond the pixels left of and above them
 //
-// A place that is no number is outside on the left, or above.
+// A place that is no number is outside on the left, or above. Volumes have a dimension more (volume_sample.h).
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
-#include "operators/attributes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/resampling/grid_places.h"
 #include "operators/resampling/plane_points.h"
+#include "operators/resampling/volume_sample.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/strides/transposed_elements.h"
@@ -38,10 +42,7 @@ struct Point {
 class GridSample final : public CompiledOperator {
  public:
   GridSample(OperatorDesc operator_desc, ExecutionTarget execution_target)
-      : CompiledOperator(std::move(operator_desc), execution_target),
-        linear_(index_attribute(desc(), "interpolation", 2) == 1),
-        border_(index_attribute(desc(), "padding", 2) == 1),
-        aligned_(index_attribute(desc(), "align_corners", 2) == 1) {
+      : CompiledOperator(std::move(operator_desc), execution_target), places_(desc()) {
     const TensorLayout &input = desc().tensor(kInput), &grid = desc().tensor(kGrid), &output = desc().tensor(kOutput);
     if (input.rank != 4 || grid.rank != 4 || output.rank != 4) {
       throw std::invalid_argument(desc().type + ": images and grid have 4 dimensions");
@@ -59,7 +60,7 @@ class GridSample final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return std::string("algorithm: ") + (linear_ ? "between four pixels" : "the nearest pixel") + ", " +
+    return std::string("algorithm: ") + (places_.linear ? "between four pixels" : "the nearest pixel") + ", " +
            (channels_are_neighbours() ? "of all channels at a time"
             : in_planes_              ? "plane by plane"
                                       : "channel by channel") +
@@ -98,48 +99,25 @@ class GridSample final : public CompiledOperator {
     return desc().tensor(kInput).sizes[1] > 1 && desc().tensor(kInput).strides[1] == 1;
   }
 
-  // Entries become places within reach of the pixels; of zeros beyond them everything is alike.
-  void find_places_along(std::int64_t size, std::int64_t count, float* entries) const noexcept {
-    const auto length = static_cast<float>(size);
-    const float lowest = border_ ? 0.0F : -2.0F, highest = border_ ? length - 1.0F : length + 1.0F;
-    const bool aligned = aligned_;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float entry = entries[i] + 1.0F;
-      float place = aligned ? entry / 2.0F * (length - 1.0F) : (entry * length - 1.0F) / 2.0F;
-      place = place > lowest ? place : lowest;  // which what is no number is not
-      entries[i] = place < highest ? place : highest;
-    }
-    if (linear_) return;
-    for (std::int64_t i = 0; i < count; ++i) entries[i] = nearest(entries[i]);
-  }
-
-  // As nearbyint(), which is a call for each element: to an even number where two are as near.
-  static float nearest(float place) noexcept {
-    const auto towards_0 = static_cast<std::int32_t>(place);
-    const std::int32_t below = towards_0 - static_cast<std::int32_t>(static_cast<float>(towards_0) > place);
-    const float beyond = place - static_cast<float>(below);
-    const std::int32_t is_above = static_cast<std::int32_t>(beyond > 0.5F);
-    const std::int32_t is_tied = static_cast<std::int32_t>(beyond == 0.5F);
-    return static_cast<float>(below + (is_above | (is_tied & below & 1)));
-  }
-
   // Brings the entries of some points together.
-  void read_entries(const float* grid, std::int64_t first, std::int64_t count, float* x, float* y) const noexcept {
+  void read_entries(const float* grid, std::int64_t first, std::int64_t count, float* former,
+                    float* latter) const noexcept {
     const TensorLayout& layout = desc().tensor(kGrid);
     const std::int64_t width = layout.sizes[2];
     for (std::int64_t i = 0, row = first / width, column = first % width; i < count; ++row, column = 0) {
       const float* entry = grid + row * layout.strides[1] + column * layout.strides[2];
       for (; column < width && i < count; ++column, ++i, entry += layout.strides[2]) {
-        x[i] = entry[0];
-        y[i] = entry[layout.strides[3]];
+        former[i] = entry[0];
+        latter[i] = entry[layout.strides[3]];
       }
     }
   }
 
   void find_places(const float* grid, std::int64_t first, std::int64_t count, float* x, float* y) const noexcept {
-    read_entries(grid, first, count, x, y);
-    find_places_along(desc().tensor(kInput).sizes[3], count, x);
-    find_places_along(desc().tensor(kInput).sizes[2], count, y);
+    const bool rows_first = places_.coordinates == Coordinates::in_pixels;
+    read_entries(grid, first, count, rows_first ? y : x, rows_first ? x : y);
+    places_.find(desc().tensor(kInput).sizes[3], as_size(count), x);
+    places_.find(desc().tensor(kInput).sizes[2], as_size(count), y);
   }
 
   void find_points(const float* x, const float* y, std::int64_t first, std::int64_t count,
@@ -147,7 +125,7 @@ class GridSample final : public CompiledOperator {
     const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
     std::int64_t row = first / output.sizes[3], column = first % output.sizes[3];
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t left = whole(x[i]), top = whole(y[i]);
+      const std::int32_t left = whole_of(x[i]), top = whole_of(y[i]);
       const std::int64_t columns[2] = {pixel(left, input.sizes[3], input.strides[3]),
                                        pixel(left + 1, input.sizes[3], input.strides[3])};
       const std::int64_t rows[2] = {pixel(top, input.sizes[2], input.strides[2]),
@@ -165,19 +143,9 @@ class GridSample final : public CompiledOperator {
     }
   }
 
-  // The largest integer that is not above a place.
-  static std::int64_t whole(float place) noexcept {
-    const auto towards_0 = static_cast<std::int32_t>(place);
-    return towards_0 - static_cast<std::int32_t>(static_cast<float>(towards_0) > place);
-  }
-  // Adding 0 makes +0 of the -0 that a place may be.
-  static float beyond(float place, std::int64_t whole) noexcept {
-    return place - static_cast<float>(static_cast<std::int32_t>(whole)) + 0.0F;
-  }
-
   // The offset of a row's or a column's number along an axis.
   std::int64_t pixel(std::int64_t number, std::int64_t size, std::int64_t stride) const noexcept {
-    if (border_) number = std::min(number, size - 1);
+    if (places_.border) number = std::min(number, size - 1);
     return number >= 0 && number < size ? number * stride : kOutside;
   }
 
@@ -187,7 +155,7 @@ class GridSample final : public CompiledOperator {
       return point.pixels[v][u] == kOutside ? kZeros : input + point.pixels[v][u];
     };
     const float *p00 = at(0, 0), *p01 = at(0, 1), *p10 = at(1, 0), *p11 = at(1, 1);
-    if (!linear_) return static_cast<void>(std::copy_n(p00, channels, results));
+    if (!places_.linear) return static_cast<void>(std::copy_n(p00, channels, results));
     const float u = point.across, v = point.down, other_u = 1.0F - u, other_v = 1.0F - v;
     for (std::int64_t c = 0; c < channels; ++c) {
       results[c] = other_v * (other_u * p00[c] + u * p01[c]) + v * (other_u * p10[c] + u * p11[c]);
@@ -243,8 +211,8 @@ class GridSample final : public CompiledOperator {
     const PlaneSizes sizes = {static_cast<std::int32_t>(images.sizes[2]), static_cast<std::int32_t>(images.sizes[3]),
                               images.strides[2]};
     PlanePoints points;
-    if (linear_) {
-      points.find(sizes, x, y, as_size(count), border_);
+    if (places_.linear) {
+      points.find(sizes, x, y, as_size(count), places_.border);
     } else {
       points.find_nearest(sizes, x, y, as_size(count));
     }
@@ -255,7 +223,7 @@ class GridSample final : public CompiledOperator {
       float apart[kPoints];
       float* const together = are_neighbours ? target + c * results.strides[1] : apart;
       const float* const plane = input + c * images.strides[1];
-      linear_ ? points.interpolate(plane, together) : points.look_up(plane, together);
+      places_.linear ? points.interpolate(plane, together) : points.look_up(plane, together);
       if (!are_neighbours) spread(apart, row, column, count, output + c * results.strides[1]);
     }
   }
@@ -270,12 +238,14 @@ class GridSample final : public CompiledOperator {
     }
   }
 
-  bool linear_, border_, aligned_, in_planes_ = false;
+  GridPlaces places_;
+  bool in_planes_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_grid_sample(OperatorDesc desc, ExecutionTarget target) {
+  if (desc.tensor(kInput).rank == 5) return compile_volume_sample(std::move(desc), target);
   return std::make_unique<GridSample>(std::move(desc), target);
 }
 

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "operators/resampling/grid_places.h"
+
 namespace dmlcpu {
 namespace {
 
-// The largest integers that are not above places, and how far these are beyond them; adding 0 makes +0 of -0.
-void split_places(const float* places, std::size_t count, std::int32_t* whole, float* beyond) noexcept {
+void split_places(const float* places, std::size_t count, std::int32_t* whole, float* distance) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    const auto towards_0 = static_cast<std::int32_t>(places[i]);
-    whole[i] = towards_0 - static_cast<std::int32_t>(static_cast<float>(towards_0) > places[i]);
-    beyond[i] = places[i] - static_cast<float>(whole[i]) + 0.0F;
+    whole[i] = whole_of(places[i]);
+    distance[i] = beyond(places[i], whole[i]);
   }
 }
 

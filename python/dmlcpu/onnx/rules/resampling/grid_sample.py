@@ -1,4 +1,4 @@
-"""GridSample of images: the nearest pixels, or between four of them."""
+"""GridSample of images and volumes: the nearest elements, or between four or eight of them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def grid_sample(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if mode not in _INTERPOLATIONS or padding not in _PADDINGS:
         raise NotNative(f"mode {mode!r} with padding {padding!r}")
     x, grid = (computed(lowering, present(value)) for value in inputs)
-    if x.dtype != FLOAT32 or grid.dtype != FLOAT32 or not len(x.shape) == len(grid.shape) == 4:
+    if x.dtype != FLOAT32 or grid.dtype != FLOAT32 or not 4 <= len(x.shape) == len(grid.shape) <= 5:
         raise NotNative(f"an image {x.dtype} {x.shape} by a grid {grid.dtype} {grid.shape}")
-    if grid.shape[0] != x.shape[0] or grid.shape[3] != 2:
+    if grid.shape[0] != x.shape[0] or grid.shape[-1] != len(x.shape) - 2:
         raise NotNative(f"a grid {grid.shape} for {x.shape}")
     attributes = {
         "interpolation": (_INTERPOLATIONS[mode],),
         "padding": (_PADDINGS[padding],),
-        "align_corners": (int(bool(node.attributes.get("align_corners", 0))),),
+        "coordinates": (int(bool(node.attributes.get("align_corners", 0))),),
     }
-    return [lowering.emit("GRID_SAMPLE", [x, grid], FLOAT32, (*x.shape[:2], *grid.shape[1:3]), attributes)]
+    return [lowering.emit("GRID_SAMPLE", [x, grid], FLOAT32, (*x.shape[:2], *grid.shape[1:-1]), attributes)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "GridSample"): grid_sample}
