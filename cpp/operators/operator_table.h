@@ -229,6 +229,7 @@ inline constexpr OperatorRow kOperators[] = {
      {kCodes, kFloat32, kCodes, kFloat32, kCodes},
      {kCodes}},
     {"GRID_SAMPLE", compile_grid_sample, Arrangement::own, {kFloat32, kFloat32}, {kFloat32}},
+    {"WEIGHTED_GRID_SAMPLE", compile_grid_sample, Arrangement::channels, {kFloat32, kFloat32, kFloat32}, {kFloat32}},
     {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32}, {kFloat32}},
     {"FLOAT_INTERPOLATION", compile_float_interpolation, Arrangement::element_wise, {kFloat32}, {kFloat32}},
     {"ELEMENT_WISE_BINARY",

@@ -49,6 +49,50 @@ def test_grid_sample(devices: Devices, case: OperatorCase) -> None:
 
 
 @st.composite
+def weighted(draw: st.DrawFn) -> OperatorCase:
+    case = draw(cases())
+    tensors = dict(case.tensors)
+    output = tensors.pop("output_tensor")
+    assert output is not None
+    images, _, *sizes = output.sizes
+    tensors["weights_tensor"] = draw(input_tensors("FLOAT32", (images, 1, *sizes), INPUT_FLOATS))
+    return OperatorCase("WEIGHTED_GRID_SAMPLE", {**tensors, "output_tensor": output}, case.attributes)
+
+
+@given(weighted())
+def test_weights(devices: Devices, case: OperatorCase) -> None:
+    assert_native_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("layout", [packed, channels_last])
+@pytest.mark.parametrize("interpolation", [0, 1])
+def test_weights_of_several_tasks(
+    devices: Devices, random_numbers: np.random.Generator, layout: Any, interpolation: int
+) -> None:
+    tensors = {
+        "input_tensor": layout(random_numbers.normal(0, 1, (2, 17, 20, 30)).astype(np.float32)),
+        "grid_tensor": packed(random_numbers.uniform(-2, 31, (2, 23, 31, 2)).astype(np.float32)),
+        "weights_tensor": packed(random_numbers.uniform(-1, 1, (2, 1, 23, 31)).astype(np.float32)),
+        "output_tensor": layout(np.zeros((2, 17, 23, 31), np.float32)),
+    }
+    attributes = {"interpolation": [interpolation], "padding": [0], "coordinates": [2]}
+    assert_native_matches_reference(devices, OperatorCase("WEIGHTED_GRID_SAMPLE", tensors, attributes))
+
+
+@pytest.mark.parametrize("weights", [(1, 5, 6), (2, 1, 5, 6), (1, 2, 5, 6), (1, 1, 6, 5), (1, 1, 5, 5)], ids=str)
+def test_refuses_weights_that_do_not_fit(device: dmlcpu.Device, weights: Any) -> None:
+    tensors: dict[str, StridedTensor | None] = {
+        "input_tensor": packed(np.zeros((1, 2, 3, 4), np.float32)),
+        "grid_tensor": packed(np.zeros((1, 5, 6, 2), np.float32)),
+        "weights_tensor": packed(np.zeros(weights, np.float32)),
+        "output_tensor": blank_tensor("FLOAT32", (1, 2, 5, 6), None),
+    }
+    attributes = {"interpolation": [1], "padding": [0], "coordinates": [0]}
+    with pytest.raises(ValueError, match="WEIGHTED_GRID_SAMPLE: weights and output differ in sizes"):
+        run_native(device, "WEIGHTED_GRID_SAMPLE", tensors, attributes)
+
+
+@st.composite
 def volumes(draw: st.DrawFn) -> OperatorCase:
     count, channels = draw(LENGTHS), draw(LENGTHS)
     sizes, places = (tuple(draw(st.integers(1, 5)) for _ in range(3)) for _ in range(2))

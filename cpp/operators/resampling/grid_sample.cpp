@@ -12,6 +12,9 @@
 //            how far x and y are beyond the pixels left of and above them
 //
 // A place that is no number is outside on the left, or above. Volumes have a dimension more (volume_sample.h).
+//
+// WEIGHTED_GRID_SAMPLE: the same of images, and behind the grid weights {N, 1, OH, OW}, with which results are
+// multiplied.
 #include <algorithm>
 #include <stdexcept>
 
@@ -28,7 +31,7 @@
 namespace dmlcpu {
 namespace {
 
-enum Tensor : std::size_t { kInput, kGrid, kOutput };
+enum Tensor : std::size_t { kInput, kGrid, kWeights };  // and behind them the output
 
 constexpr std::int64_t kOutside = -1;
 
@@ -36,14 +39,17 @@ constexpr std::int64_t kOutside = -1;
 struct Point {
   std::int64_t pixels[2][2];  // within a channel, or kOutside
   float across, down;
+  float weight;  // where points have weights
   std::int64_t output;
 };
 
 class GridSample final : public CompiledOperator {
  public:
   GridSample(OperatorDesc operator_desc, ExecutionTarget execution_target)
-      : CompiledOperator(std::move(operator_desc), execution_target), places_(desc()) {
-    const TensorLayout &input = desc().tensor(kInput), &grid = desc().tensor(kGrid), &output = desc().tensor(kOutput);
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        weighted_(desc().type == "WEIGHTED_GRID_SAMPLE"),
+        places_(desc()) {
+    const TensorLayout &input = desc().tensor(kInput), &grid = desc().tensor(kGrid), &output = output_layout();
     if (input.rank != 4 || grid.rank != 4 || output.rank != 4) {
       throw std::invalid_argument(desc().type + ": images and grid have 4 dimensions");
     }
@@ -51,6 +57,7 @@ class GridSample final : public CompiledOperator {
         output.sizes[2] != grid.sizes[1] || output.sizes[3] != grid.sizes[2] || grid.sizes[3] != 2) {
       throw std::invalid_argument(desc().type + ": input, grid and output differ in sizes");
     }
+    if (weighted_) check_weights();
     // Where floats are no longer exact places of pixels.
     if (input.sizes[2] > 1 << 24 || input.sizes[3] > 1 << 24) {
       throw std::invalid_argument(desc().type + ": images have at most 2^24 rows and columns");
@@ -69,19 +76,21 @@ class GridSample final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
+    const TensorLayout &input = desc().tensor(kInput), &output = output_layout();
     parallel_for(as_size(task_count()), target().num_threads, [&](std::size_t task, int) noexcept {
       const std::int64_t image = static_cast<std::int64_t>(task) / blocks_of_image();
       const std::int64_t first = static_cast<std::int64_t>(task) % blocks_of_image() * kPoints;
       const std::int64_t count = std::min(kPoints, points_of_image() - first);
-      float x[kPoints], y[kPoints];
+      float x[kPoints], y[kPoints], weights[kPoints];
+      if (weighted_) read_weights(static_cast<const float*>(tensors[kWeights]), image, first, count, weights);
       find_places(static_cast<const float*>(tensors[kGrid]) + image * desc().tensor(kGrid).strides[0], first, count, x,
                   y);
       const float* const pixels = static_cast<const float*>(tensors[kInput]) + image * input.strides[0];
-      float* const results = static_cast<float*>(tensors[kOutput]) + image * output.strides[0];
-      if (in_planes_) return sample_planes(pixels, x, y, first, count, results);
+      float* const results = static_cast<float*>(tensors[output_number()]) + image * output.strides[0];
+      if (in_planes_) return sample_planes(pixels, x, y, first, count, weights, results);
       Point points[kPoints];
       find_points(x, y, first, count, points);
+      for (std::int64_t i = 0; i < count && weighted_; ++i) points[i].weight = weights[i];
       sample(pixels, results, points, count);
     });
   }
@@ -92,9 +101,20 @@ class GridSample final : public CompiledOperator {
   static constexpr std::int64_t kRows = 16;                    // points of these
   static constexpr float kZeros[kChannels] = {};
 
-  std::int64_t points_of_image() const { return desc().tensor(kOutput).sizes[2] * desc().tensor(kOutput).sizes[3]; }
+  std::size_t output_number() const { return weighted_ ? kWeights + 1 : kWeights; }
+  const TensorLayout& output_layout() const { return desc().tensor(output_number()); }
+
+  void check_weights() const {
+    const TensorLayout &weights = desc().tensor(kWeights), &output = output_layout();
+    if (weights.rank != 4 || weights.sizes[0] != output.sizes[0] || weights.sizes[1] != 1 ||
+        weights.sizes[2] != output.sizes[2] || weights.sizes[3] != output.sizes[3]) {
+      throw std::invalid_argument(desc().type + ": weights and output differ in sizes");
+    }
+  }
+
+  std::int64_t points_of_image() const { return output_layout().sizes[2] * output_layout().sizes[3]; }
   std::int64_t blocks_of_image() const { return divide_up(points_of_image(), kPoints); }
-  std::int64_t task_count() const { return desc().tensor(kOutput).sizes[0] * blocks_of_image(); }
+  std::int64_t task_count() const { return output_layout().sizes[0] * blocks_of_image(); }
   bool channels_are_neighbours() const {
     return desc().tensor(kInput).sizes[1] > 1 && desc().tensor(kInput).strides[1] == 1;
   }
@@ -113,6 +133,17 @@ class GridSample final : public CompiledOperator {
     }
   }
 
+  void read_weights(const float* weights, std::int64_t image, std::int64_t first, std::int64_t count,
+                    float* read) const noexcept {
+    const TensorLayout& layout = desc().tensor(kWeights);
+    const std::int64_t width = layout.sizes[3];
+    const float* const plane = weights + image * layout.strides[0];
+    for (std::int64_t i = 0, row = first / width, column = first % width; i < count; ++row, column = 0) {
+      const float* weight = plane + row * layout.strides[2] + column * layout.strides[3];
+      for (; column < width && i < count; ++column, ++i, weight += layout.strides[3]) read[i] = *weight;
+    }
+  }
+
   void find_places(const float* grid, std::int64_t first, std::int64_t count, float* x, float* y) const noexcept {
     const bool rows_first = places_.coordinates == Coordinates::in_pixels;
     read_entries(grid, first, count, rows_first ? y : x, rows_first ? x : y);
@@ -122,7 +153,7 @@ class GridSample final : public CompiledOperator {
 
   void find_points(const float* x, const float* y, std::int64_t first, std::int64_t count,
                    Point* points) const noexcept {
-    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
+    const TensorLayout &input = desc().tensor(kInput), &output = output_layout();
     std::int64_t row = first / output.sizes[3], column = first % output.sizes[3];
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int32_t left = whole_of(x[i]), top = whole_of(y[i]);
@@ -155,7 +186,17 @@ class GridSample final : public CompiledOperator {
       return point.pixels[v][u] == kOutside ? kZeros : input + point.pixels[v][u];
     };
     const float *p00 = at(0, 0), *p01 = at(0, 1), *p10 = at(1, 0), *p11 = at(1, 1);
-    if (!places_.linear) return static_cast<void>(std::copy_n(p00, channels, results));
+    if (!places_.linear) {
+      std::copy_n(p00, channels, results);
+    } else {
+      interpolate(p00, p01, p10, p11, point, channels, results);
+    }
+    if (!weighted_) return;
+    for (std::int64_t c = 0; c < channels; ++c) results[c] *= point.weight;
+  }
+
+  static void interpolate(const float* p00, const float* p01, const float* p10, const float* p11, const Point& point,
+                          std::int64_t channels, float* results) noexcept {
     const float u = point.across, v = point.down, other_u = 1.0F - u, other_v = 1.0F - v;
     for (std::int64_t c = 0; c < channels; ++c) {
       results[c] = other_v * (other_u * p00[c] + u * p01[c]) + v * (other_u * p10[c] + u * p11[c]);
@@ -166,7 +207,7 @@ class GridSample final : public CompiledOperator {
   // turned round, so that cache lines are written whole.
   void sample_rows(const float* input, const Point* points, std::int64_t rows, std::int64_t channels,
                    float* output) const noexcept {
-    const TensorLayout& layout = desc().tensor(kOutput);
+    const TensorLayout& layout = output_layout();
     const std::int64_t step = layout.strides[1];
     if (step == 1) {
       for (std::int64_t i = 0; i < rows; ++i) values(input, points[i], channels, output + points[i].output);
@@ -188,7 +229,7 @@ class GridSample final : public CompiledOperator {
 
   void sample(const float* input, float* output, const Point* points, std::int64_t count) const noexcept {
     const std::int64_t channels = desc().tensor(kInput).sizes[1];
-    const std::int64_t input_step = desc().tensor(kInput).strides[1], output_step = desc().tensor(kOutput).strides[1];
+    const std::int64_t input_step = desc().tensor(kInput).strides[1], output_step = output_layout().strides[1];
     if (channels_are_neighbours()) {
       for (std::int64_t first = 0; first < channels; first += kChannels) {
         const std::int64_t together = std::min(kChannels, channels - first);
@@ -206,8 +247,8 @@ class GridSample final : public CompiledOperator {
   }
 
   void sample_planes(const float* input, const float* x, const float* y, std::int64_t first, std::int64_t count,
-                     float* output) const noexcept {
-    const TensorLayout &images = desc().tensor(kInput), &results = desc().tensor(kOutput);
+                     const float* weights, float* output) const noexcept {
+    const TensorLayout &images = desc().tensor(kInput), &results = output_layout();
     const PlaneSizes sizes = {static_cast<std::int32_t>(images.sizes[2]), static_cast<std::int32_t>(images.sizes[3]),
                               images.strides[2]};
     PlanePoints points;
@@ -224,6 +265,7 @@ class GridSample final : public CompiledOperator {
       float* const together = are_neighbours ? target + c * results.strides[1] : apart;
       const float* const plane = input + c * images.strides[1];
       places_.linear ? points.interpolate(plane, together) : points.look_up(plane, together);
+      for (std::int64_t i = 0; i < count && weighted_; ++i) together[i] *= weights[i];
       if (!are_neighbours) spread(apart, row, column, count, output + c * results.strides[1]);
     }
   }
@@ -231,13 +273,14 @@ class GridSample final : public CompiledOperator {
   // Brings results that are together to their places in a plane of the output.
   void spread(const float* results, std::int64_t row, std::int64_t column, std::int64_t count,
               float* plane) const noexcept {
-    const TensorLayout& layout = desc().tensor(kOutput);
+    const TensorLayout& layout = output_layout();
     for (std::int64_t i = 0; i < count; ++row, column = 0) {
       float* target = plane + row * layout.strides[2];
       for (; column < layout.sizes[3] && i < count; ++column, ++i) target[column * layout.strides[3]] = results[i];
     }
   }
 
+  bool weighted_;
   GridPlaces places_;
   bool in_planes_ = false;
 };
@@ -245,7 +288,8 @@ class GridSample final : public CompiledOperator {
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_grid_sample(OperatorDesc desc, ExecutionTarget target) {
-  if (desc.tensor(kInput).rank == 5) return compile_volume_sample(std::move(desc), target);
+  if (desc.type == "GRID_SAMPLE" && desc.tensor(kInput).rank == 5)
+    return compile_volume_sample(std::move(desc), target);
   return std::make_unique<GridSample>(std::move(desc), target);
 }
 

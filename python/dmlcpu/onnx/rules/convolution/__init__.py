@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dmlcpu.onnx.rules.convolution import convolution, transposed_convolution
+from dmlcpu.onnx.rules.convolution import convolution, deformable_convolution, transposed_convolution
 
 __all__ = ["MODULES"]
 
-MODULES: Final = (convolution, transposed_convolution)
+MODULES: Final = (convolution, deformable_convolution, transposed_convolution)
 """Those that have rules of their own."""
