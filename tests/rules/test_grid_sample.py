@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, reasons_of
 from template_checks import assert_templates_follow_the_rules
 
 
@@ -105,13 +105,35 @@ def test_grids_of_free_lengths(random_numbers: np.random.Generator) -> None:
         assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)})
 
 
-def test_grids_that_are_computed_elsewhere(random_numbers: np.random.Generator) -> None:
-    """What has an angle that is fed, or is too large to be kept."""
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("lengths", [(7, 9), (1, 5), (33, 64), (4, 5, 6), (1, 3, 2)], ids=str)
+def test_computed_grids(random_numbers: np.random.Generator, lengths: tuple[int, ...], align_corners: int) -> None:
+    """As spatial transformers turn images by what they see in them."""
+    builder = Builder(20)
+    shape = (2, len(lengths), len(lengths) + 1)
+    theta = builder.input("float32", shape, "theta")
+    grid = builder.node("AffineGrid", [theta, np.array([2, 3, *lengths])], align_corners=align_corners)
+    x = builder.dequantized(builder.input("uint8", (2, 3, *lengths)), 0.02, POINT)
+    builder.output(builder.node("GridSample", [x, grid]), "float32")
+    builder.output(grid, "float32")
+    feeds = {"theta": random_numbers.normal(size=shape).astype(np.float32)}
+    feeds["x"] = np.full((2, 3, *lengths), 200, np.uint8)
+    # Where a place is rounded otherwise, only what lies at a border would be.
+    feeds["theta"][..., :-1] *= 0.2
+    feeds["theta"][..., -1] *= 0.05
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+def test_a_grid_that_is_too_large_to_be_kept() -> None:
+    builder = Builder(20)
+    grid = builder.node("AffineGrid", [np.ones((1, 2, 3), np.float32), np.array([1, 1, 1024, 1024])])
+    builder.output(builder.node("Mul", [builder.input("float32", (1,)), grid]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones(1, np.float32)})
+
+
+def test_grids_of_several_images_by_one_matrix() -> None:
+    """Which AffineGrid has not."""
     builder = Builder(20)
     theta = builder.input("float32", (1, 2, 3), "theta")
-    grids = [builder.node("AffineGrid", [theta, np.array([1, 1, 4, 5])])]
-    grids += [builder.node("AffineGrid", [np.ones((1, 2, 3), np.float32), np.array([1, 1, 1024, 1024])])]
-    for grid in grids:
-        builder.output(builder.node("Neg", [grid]), "float32")
-    feeds = {"theta": random_numbers.normal(size=(1, 2, 3)).astype(np.float32)}
-    assert_like_onnxruntime(builder.build(), feeds, native=False, equal=True)
+    builder.output(builder.node("AffineGrid", [theta, np.array([2, 1, 4, 5])]), "float32")
+    assert "a grid of size (2, 1, 4, 5) by matrices (1, 2, 3)" in reasons_of(builder)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dmlcpu.onnx.values import Array
 
-__all__ = ["affine_grid"]
+__all__ = ["affine_grid", "places_along"]
 
 
 def affine_grid(theta: Array, lengths: tuple[int, ...], align_corners: bool) -> Array:
@@ -24,14 +24,14 @@ def affine_grid(theta: Array, lengths: tuple[int, ...], align_corners: bool) -> 
     axes = len(lengths)
     ones = (1,) * axes
     products = [
-        _places(length, align_corners).reshape(length, *ones[axis:])
+        places_along(length, align_corners).reshape(length, *ones[axis:])
         * theta[:, :, axes - 1 - axis].reshape(-1, *ones, axes)
         for axis, length in enumerate(lengths)
     ]
     return sum(products[1:], products[0]) + theta[:, :, axes].reshape(-1, *ones, axes)
 
 
-def _places(length: int, align_corners: bool) -> Array:
+def places_along(length: int, align_corners: bool) -> Array:
     """Return where the pixels of an axis are, from -1 to 1."""
     step = np.float32(2) / np.float32(max(length - 1, 1))
     places: Array = np.float32(-1) + np.arange(length, dtype=np.float32) * step

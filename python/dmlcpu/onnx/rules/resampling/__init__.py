@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dmlcpu.onnx.rules.resampling import grid_sample, resizing
+from dmlcpu.onnx.rules.resampling import affine_grid, grid_sample, resizing
 
 __all__ = ["MODULES"]
 
-MODULES: Final = (grid_sample, resizing)
+MODULES: Final = (affine_grid, grid_sample, resizing)
 """Those that have rules of their own."""
