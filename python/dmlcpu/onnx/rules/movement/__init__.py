@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from dmlcpu.onnx.rules.movement import coded_gather, gather_nd, gathering, movement, padding, rearrangement, scattering
+from dmlcpu.onnx.rules.movement import (
+    coded_gather,
+    folding_back,
+    gather_nd,
+    gathering,
+    movement,
+    padding,
+    rearrangement,
+    scattering,
+)
 
 __all__ = ["MODULES"]
 
-MODULES: Final = (coded_gather, gather_nd, gathering, movement, padding, rearrangement, scattering)
+MODULES: Final = (coded_gather, folding_back, gather_nd, gathering, movement, padding, rearrangement, scattering)
 """Those that have rules of their own."""
