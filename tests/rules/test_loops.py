@@ -300,7 +300,7 @@ def test_graphs_within_steps() -> None:
 
 @pytest.mark.parametrize("makes_codes", [True, False])
 def test_codes_within_steps(random_numbers: np.random.Generator, makes_codes: bool) -> None:
-    """Of a state and of weights, which are packed once; the loop's result is quantized behind it."""
+    """Of a state and of weights; the loop's result is quantized behind it."""
     inner = Builder(prefix="b")
     inner.input("int64", (), "i")
     inner.input("bool", (), "c")
@@ -339,19 +339,81 @@ def test_parts_that_do_not_fit_together(spoil: Callable[[onnx.ModelProto], None]
         dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": X})
 
 
-def test_steps_have_the_same_names_whenever_they_are_made(random_numbers: np.random.Generator) -> None:
-    """Those of few counts are kept; the names are all there ever are."""
+def test_steps_of_the_first_counts_are_kept(random_numbers: np.random.Generator) -> None:
+    """Others are left to another runtime, or memory would grow with each length."""
     model = load_model(bags(random_numbers).build())
     [node] = (node for node in model.nodes if node.operator == "Loop")
 
-    def names() -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-        steps = model.loops.of(node, 3)
-        assert steps is not None
-        return [(step.name, step.inputs, step.outputs) for step in steps.graph.nodes]
+    first = model.loops.of(node, 3, MOST_NODES)
+    assert first is not None
+    assert len({step.name for step in first.graph.nodes}) == len(first.graph.nodes) == 3 * 8 + 2
+    made = [model.loops.of(node, count, MOST_NODES) is not None for count in range(1, 50)]
+    assert made == [True] * 8 + [False] * 41
+    assert model.loops.of(node, 3, MOST_NODES) is first
+    assert model.loops.of(node, 3, first.size - 1) is None
+    assert model.loops.of(node, 3, first.size) is first
 
-    first, same = model.loops.of(node, 3), names()
-    assert model.loops.of(node, 3) is first
-    assert len({name for name, _, _ in same}) == len(same) == 3 * 8 + 2
-    assert all(model.loops.of(node, count) is not None for count in range(1, 50))
-    assert model.loops.of(node, 3) is not first
-    assert names() == same
+
+def nested(trips: int, levels: int) -> bytes:
+    """Loops within a loop, each of so many steps."""
+    body = "u0 = Neg(v0)"
+    for level in range(levels):
+        inputs = f"int64 i{level}, bool c{level}, float[3] v{level}"
+        graph = f"b{level} ({inputs}) => (bool c{level}, float[3] u{level}) {{ {body} }}"
+        body = f"u{level + 1} = Loop (n, t, v{level + 1}) <body = {graph}>"
+    text = f"""g (float[3] v{levels}) => (float[3] u{levels}) <int64 n = {{{trips}}}, bool t = {{1}}> {{ {body} }}"""
+    return parsed(text).SerializeToString()
+
+
+@pytest.mark.parametrize(("trips", "levels", "is_native"), [(3, 2, True), (50, 2, False), (2000, 3, False)])
+def test_steps_of_all_loops_are_limited(trips: int, levels: int, is_native: bool) -> None:
+    """A file of a few hundred bytes may ask for any number of them."""
+    session = dmlcpu.InferenceSession(nested(trips, levels))
+    assert [part.provider for part in session.partitions()] == ["dmlcpu" if is_native else "onnxruntime"]
+    if is_native:
+        np.testing.assert_array_equal(session.run(None, {f"v{levels}": X})[0], -X)
+
+
+def test_results_of_steps_are_limited() -> None:
+    model = loop("d = Identity(c) u = Mul(v, w) z = Abs(u)", steps=str(MOST_NODES // 3 - 1))
+    proto = onnx.load_model_from_string(model)
+    for value in proto.graph.output[1:]:
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    assert [part.provider for part in dmlcpu.InferenceSession(proto.SerializeToString()).partitions()] != ["dmlcpu"]
+
+
+def test_steps_that_would_each_pack_large_weights() -> None:
+    """They are left to another runtime, which has them once."""
+    inner = Builder(prefix="b")
+    inner.input("int64", (), "i")
+    inner.input("bool", (), "c")
+    inner.input("float32", (1, 1024), "v")
+    inner.output(inner.node("Identity", ["c"]), "bool", ())
+    inner.output(inner.node("MatMul", ["v", "weights"]), "float32", (1, 1024))
+    builder = Builder()
+    builder.constant(np.eye(1024, k=1, dtype=np.float32), "weights")
+    x = builder.input("float32", (1, 1024))
+    builder.output(builder.node("Loop", [np.array(20), TRUE, x], body=inner.graph()), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.arange(1024, dtype=np.float32)[None]}, native=False)
+    assert "large constants" in reasons_of(builder)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scan_input_axes", [-10]),
+        ("num_scan_inputs", "a"),
+        ("scan_input_axes", 1),
+        ("scan_input_directions", 1),
+        ("scan_output_axes", 0),
+    ],
+)
+def test_scans_that_are_malformed(random_numbers: np.random.Generator, name: str, value: Any) -> None:
+    model = onnx.load_model_from_string(scan().build())
+    [node] = (node for node in model.graph.node if node.op_type == "Scan")
+    kept = [attribute for attribute in node.attribute if attribute.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+    feeds = feeds_of(scan(), random_numbers)
+    with pytest.raises(dmlcpu.DmlError):
+        dmlcpu.InferenceSession(model.SerializeToString()).run(None, feeds)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.foreign.nodes import ANCHORS, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded, NotNative
@@ -45,10 +47,48 @@ MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Val
 # So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
 # and few enough for the calls from one to the next.
 _DEEPEST: Final = 64
+# Weights are packed for each node that multiplies by them, and so for each step of a loop.
+_MOST_REPEATED_BYTES: Final = 1 << 26
+_FLOAT_BYTES: Final = 4
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 )
+
+
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Noted:
+    """What is known of a model before a loop's steps take its place.
+
+    Attributes:
+        lowered: How many nodes the native graph under construction has.
+        uses: As of ``ModelValues``, and so are the others.
+    """
+
+    lowered: int
+    uses: UseCounts
+    independent: set[str]
+    values: dict[str, Value]
+    writers: dict[str, str]
+    dequantizing: dict[str, Node]
+
+    def restore(self, model: ModelValues) -> None:
+        """Forget what has been lowered since: what has been added to the graph is read by nothing."""
+        del model.lowering.partition.nodes[self.lowered :]
+        model._uses.restore(self.uses)
+        model.independent.intersection_update(self.independent)
+        model.independent.update(self.independent)
+        _restore(model.values, self.values)
+        _restore(model.writers, self.writers)
+        _restore(model.dequantizing, self.dequantizing)
+
+
+def _restore(entries: dict[str, _Entry], noted: Mapping[str, _Entry]) -> None:
+    entries.clear()
+    entries.update(noted)
 
 
 class ModelValues:
@@ -82,6 +122,7 @@ class ModelValues:
             self.values[value.name] = outer_value(value.name, *arrays[value.name])
         shapes = {name: shape for name, (_, shape) in arrays.items()}
         self.values.update((name, constant.at(shapes)) for name, constant in model.following.items())
+        self._most_steps = MOST_NODES  # nodes that are left for steps of loops
         self._uses = UseCounts(output.name for output in model.outputs)
         self._meet(model.nodes)
         convolves = cache(partial(convolves_floats, model.nodes))
@@ -155,28 +196,42 @@ class ModelValues:
         """
         if not has_native_steps(node.proto):
             raise NotNative("no kernel for this operator, nor for all that it repeats")
-        count = step_count(node, self.values)
-        steps = None if count is None else self._model.loops.of(node, count)
-        if steps is None:
+        try:
+            count = step_count(node, self.values)
+            steps = None if count is None else self._model.loops.of(node, count, self._most_steps)
+        except InvalidModelError:  # it is told what is wrong
+            raise
+        except MALFORMED as error:
+            raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+        if count is None or steps is None:
             raise NotNative("only a run tells how many steps it takes" if count is None else f"a loop of {count} steps")
-        nodes, partition = steps.graph.nodes, self.lowering.partition
-        lowered = len(partition.nodes)
+        if count * self._bytes_read_by(node) > _MOST_REPEATED_BYTES:
+            raise NotNative(f"a loop of {count} steps by large constants, which each step would have for itself")
+        self._most_steps -= steps.size
+        before = self._noted()
         self._uses.remove(node)
         self.independent.update(steps.graph.constants)
-        self._meet(nodes)
+        self._meet(steps.graph.nodes)
         if not self.independent.issuperset(node.reads):  # more or fewer steps write what the loop does
             self.independent.difference_update(node.outputs)
         self.values.update((name, Constant(array)) for name, array in steps.graph.constants.items())
-        remaining, reasons = self.lower(nodes)
+        remaining, reasons = self.lower(steps.graph.nodes)
         if not remaining and all(is_true(self.values[name]) for name in steps.conditions):
             return
-        del partition.nodes[lowered:]  # what has been added to the graph is read by nothing
-        for step in nodes:
-            self._uses.remove(step)
-            for name in step.outputs:
-                self.values.pop(name, None)
-        self._meet([node])
+        before.restore(self)
         raise NotNative(f"in a step {next(iter(reasons.values()), 'a condition that only a run tells')}")
+
+    def _bytes_read_by(self, node: Node) -> int:
+        """Return the bytes of what is constant in a loop's step, or about as many."""
+        known = (value for name in node.reads if _is_known(value := self.values[name], of_any_size=True))
+        own: int = node.proto.ByteSize()
+        return own + sum(_FLOAT_BYTES * math.prod(value.shape) for value in known)
+
+    def _noted(self) -> _Noted:
+        lowered = len(self.lowering.partition.nodes)
+        return _Noted(
+            lowered, self._uses.copy(), {*self.independent}, {**self.values}, {**self.writers}, {**self.dequantizing}
+        )
 
     def _results(self, node: Node) -> Sequence[Value]:
         """Return what a node of constants comes to, or else what its rule makes of its inputs.

@@ -21,6 +21,8 @@ __all__ = ["LOOPS", "has_native_steps", "is_true", "step_count"]
 LOOPS: Final = frozenset({"Loop", "Scan"})
 """Operators that repeat a graph within them."""
 _WITH_GRAPHS: Final = LOOPS | {"If"}
+# Operators whose rules make large matrices of few words: each step would have its own.
+_WITH_MATRICES: Final = frozenset({"DFT", "STFT"})
 
 
 def has_native_steps(node: onnx.NodeProto) -> bool:
@@ -32,6 +34,8 @@ def _may_be_native(node: onnx.NodeProto) -> bool:
     domain, operator = short_domain(node.domain), node.op_type
     if domain == "" and operator in _WITH_GRAPHS:
         return has_native_steps(node)
+    if operator in _WITH_MATRICES:
+        return False
     return (domain, operator) in RULES or (
         domain == "" and (is_computed_beforehand(operator) or operator == "CastLike")
     )
@@ -45,8 +49,8 @@ def step_count(node: Node, values: Mapping[str, Value]) -> int | None:
         values: What is there: all that it reads.
     """
     if node.operator == "Scan":
-        lengths = {values[name].shape[axis] for name, axis in walked_along(node) if axis < len(values[name].shape)}
-        return int(lengths.pop()) if len(lengths) == 1 else None
+        lengths = {_length_along(values[name], axis) for name, axis in walked_along(node)}
+        return lengths.pop() if len(lengths) == 1 else None
     trips, goes_on = (*node.inputs[:2], "", "")[:2]
     if goes_on and not is_true(values[goes_on]):
         return None
@@ -54,6 +58,11 @@ def step_count(node: Node, values: Mapping[str, Value]) -> int | None:
     if not isinstance(number, Constant) or number.dtype != np.int64 or math.prod(number.shape) != 1:
         return None
     return int(number.array.reshape(()))
+
+
+def _length_along(value: Value, axis: int) -> int | None:
+    rank = len(value.shape)
+    return int(value.shape[axis]) if -rank <= axis < rank else None
 
 
 def is_true(value: Value) -> bool:

@@ -30,6 +30,18 @@ class UseCounts:
         """Forget a node, for which others stand, such as an If, for which those of a branch do."""
         self._count(node, -1)
 
+    def copy(self) -> UseCounts:
+        """Return the counts as they are now."""
+        copied = UseCounts(self._outputs)
+        copied.restore(self)
+        return copied
+
+    def restore(self, counts: UseCounts) -> None:
+        """Count as others do."""
+        self._all = counts._all.copy()
+        self._dequantizing = counts._dequantizing.copy()
+        self._telling_types = counts._telling_types.copy()
+
     def _count(self, node: Node, times: int) -> None:
         for name in node.reads:
             self._all[name] += times

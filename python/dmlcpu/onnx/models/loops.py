@@ -22,16 +22,16 @@ import onnx
 
 from dmlcpu.onnx.models.inlined_graphs import InlinedGraph, Inliner, renamed
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.models.subgraphs import graphs_within, names_in
+from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import constant_of
 from dmlcpu.onnx.values import Array
 
 __all__ = ["MOST_NODES", "Loops", "walked_along"]
 
 MOST_NODES: Final = 2048
-"""Nodes of all steps: planning takes about 50 us each."""
-# Of lengths that vary each has steps of its own.
-_MOST_KEPT: Final = 32
+"""Nodes of all steps of all loops of a model, those within steps among them: planning takes about 50 us each."""
+# Each count of steps has nodes and plans of its own, which are kept.
+_MOST_COUNTS: Final = 8
 _FIRST_SCAN_WITHOUT_BATCH: Final = 9
 _FIRST_UNSQUEEZE_OF_COMPUTED_AXES: Final = 13
 
@@ -42,10 +42,12 @@ class Steps:
 
     Attributes:
         graph: The nodes of all steps.
+        size: How many nodes these are, with those that other nodes hold.
         conditions: Values that have to be true for there to be so many steps: what the first ones say of the next.
     """
 
     graph: InlinedGraph
+    size: int
     conditions: tuple[str, ...]
 
 
@@ -78,6 +80,11 @@ class _Body:
     walked: Sequence[str]
     last: Sequence[str]
     joined: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """How many nodes it becomes, with those that other nodes hold."""
+        return sum(1 for _ in all_nodes(self.graph.node)) + len(self.elements) + len(self.results)
 
 
 def _body_of(node: Node) -> _Body | None:
@@ -143,31 +150,31 @@ class Loops:
     def __init__(self, inliner: Inliner) -> None:
         self._inliner = inliner
         self._names: dict[str, _Names] = {}
-        self._made: dict[tuple[str, int], Steps] = {}
+        self._made: dict[str, dict[int, Steps]] = {}  # by the loop, and how many steps there are
 
-    def of(self, node: Node, count: int) -> Steps | None:
+    def of(self, node: Node, count: int, most: int) -> Steps | None:
         """Return all steps; None of too many nodes, or of none, and where the parts of a loop do not fit together.
+
+        None, too, of another count than the first few that were asked for.
 
         Args:
             node: A Loop or a Scan.
             count: How many steps there are.
+            most: How many nodes they may have.
 
         Raises:
             InvalidModelError: The nodes of a step do not fit together.
         """
-        key = node.name, count
-        made = self._made.pop(key, None)
+        of_node = self._made.setdefault(node.name, {})
+        made = of_node.get(count)
         if made is None:
             body = _body_of(node)
-            if body is None or not 0 < count * (len(body.graph.node) + len(body.elements)) <= MOST_NODES:
+            if body is None or len(of_node) == _MOST_COUNTS or not 0 < body.size * count <= most:
                 return None
             if node.name not in self._names:
                 self._names[node.name] = _Names(self._inliner, node)
-            made = _Unrolled(self._inliner, node, body, self._names[node.name]).steps(count)
-        self._made[key] = made  # behind all others
-        if len(self._made) > _MOST_KEPT:
-            del self._made[next(iter(self._made))]
-        return made
+            made = of_node[count] = _Unrolled(self._inliner, node, body, self._names[node.name]).steps(count)
+        return made if made.size <= most else None
 
 
 class _Names:
@@ -238,7 +245,7 @@ class _Unrolled:
             if name:
                 self._protos += self._joined(made, name, index)
         graph = self._inliner.inlined(self._node, self._begin, self._protos, self._constants, self._taken)
-        return Steps(graph, tuple(conditions))
+        return Steps(graph, body.size * count, tuple(conditions))
 
     def _step(
         self, varying: Sequence[onnx.NodeProto], states: Sequence[str], step: int, count: int
@@ -280,13 +287,15 @@ class _Unrolled:
 def _by_step(body: _Body) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:
     """Return the nodes of a step that are the same in each, and the others."""
     varying = {*body.states, *body.elements, body.number} - {""}
+    nodes = list(body.graph.node)  # which stay the same objects
     others: list[onnx.NodeProto] = []
     count = -1
     while count < len(others):  # once more than needed, if the nodes are in order
         count = len(others)
-        others = [node for node in body.graph.node if _is_varying(node, varying)]
+        others = [node for node in nodes if _is_varying(node, varying)]
         varying.update(name for node in others for name in node.output if name)
-    return [node for node in body.graph.node if node not in others], others
+    varying_nodes = {id(node) for node in others}
+    return [node for node in nodes if id(node) not in varying_nodes], others
 
 
 def _is_varying(node: onnx.NodeProto, varying: Collection[str]) -> bool:

@@ -46,6 +46,10 @@ def _frames(lowering: Lowering, signal: Tensor, step: int, length: int, count: i
     A row is pieces of as many samples as windows are apart, each a slice of all windows' samples.
     """
     batch, samples, parts = signal.shape
+    if count == 1:  # however far apart others would be
+        alone = sliced(lowering, signal, (0, 0, 0), (1, 1, 1), (batch, length, parts))
+        assert isinstance(alone, Tensor)
+        return lowering.reshaped(alone, (batch, 1, length, parts))
     pieces = -(-length // step)
     read = (pieces - 1 + count) * step
     if read > samples:  # of the last piece the first samples alone are there
