@@ -114,7 +114,7 @@ def test_images(devices: Devices, random_numbers: np.random.Generator, layout: A
     assert_quantized_softmax(devices, tensors, axis)
 
 
-@pytest.mark.parametrize("count", [1, 2, 9, 15, 16, 17])
+@pytest.mark.parametrize("count", [1, 2, 9, 15, 16, 17, 31, 33, 64, 65])
 @pytest.mark.parametrize("beside", [1, 2, 15, 16, 17, 33, 4099])
 def test_short_rows_beside_each_other(
     devices: Devices, random_numbers: np.random.Generator, count: int, beside: int
@@ -127,7 +127,7 @@ def test_short_rows_beside_each_other(
     assert_softmax(devices, packed(x), output, 1)
 
 
-@pytest.mark.parametrize("count", [1, 2, 9, 16, 17])
+@pytest.mark.parametrize("count", [1, 2, 9, 16, 17, 64])
 @pytest.mark.parametrize("rows", [3, 4, 17, 1000, 20_001])
 @pytest.mark.parametrize("apart", ["input", "output", "both"])
 def test_short_rows_apart(

@@ -29,7 +29,7 @@ struct FloatSoftmaxRow {
   std::size_t count;
 };
 
-// Rows of at most 16 elements, each a partial sum of its own: element i of row j is input[i * input_step + j].
+// Short rows: element i of row j is input[i * input_step + j].
 struct FloatSoftmaxColumns {
   const float* input;
   float* output;
@@ -37,7 +37,7 @@ struct FloatSoftmaxColumns {
   std::size_t rows;
   std::int64_t input_step, output_step;
 };
-constexpr std::size_t kMostSoftmaxColumnElements = 16;
+constexpr std::size_t kMostSoftmaxColumnElements = 64;
 
 struct CodeSoftmaxRow {
   const std::uint8_t* input;

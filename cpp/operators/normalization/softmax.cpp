@@ -9,12 +9,17 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
-// Short rows take a lane of the kernel each.
+// Short rows take a lane of the kernel each: very short ones wherever they are, others where their elements are not
+// neighbours.
 AxisRows::Results results_of(const OperatorDesc& desc) {
-  const TensorLayout& output = desc.tensor(kOutput);
-  const auto length = static_cast<std::size_t>(output.sizes[index_attribute(desc, "axis", output.rank)]);
-  return desc.type == "SOFTMAX" && length <= kMostSoftmaxColumnElements ? AxisRows::Results::each_of_columns
-                                                                        : AxisRows::Results::each;
+  constexpr std::size_t kVeryShort = 16;
+  const TensorLayout &input = desc.tensor(kInput), &output = desc.tensor(kOutput);
+  const std::size_t axis = index_attribute(desc, "axis", output.rank);
+  const bool has_runs = axis < input.rank && (input.strides[axis] == 1 || output.strides[axis] == 1);
+  const auto length = static_cast<std::size_t>(output.sizes[axis]);
+  return desc.type == "SOFTMAX" && length <= (has_runs ? kVeryShort : kMostSoftmaxColumnElements)
+             ? AxisRows::Results::each_of_columns
+             : AxisRows::Results::each;
 }
 
 class Softmax final : public CompiledOperator {
