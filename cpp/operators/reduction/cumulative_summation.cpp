@@ -13,6 +13,7 @@
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/task_size.h"
+#include "runtime/aligned_buffer.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -66,11 +67,15 @@ class CumulativeSummation final : public CompiledOperator {
     return StridedRuns(std::array<const TensorLayout*, 2>{&output, &input});
   }
 
-  // Those of a task, where there are several; whole vectors, and cache lines.
+  // Those of a task, where there are several; whole vectors, and cache lines. What lies side by side is added in long
+  // stretches: a few lines of each step, far apart, take longer on two threads than all of them on one.
   std::size_t rows_of_block() const {
+    constexpr std::size_t kLeastStretch = 256;
     if (target().num_threads == 1) return kMostRows;
-    const std::size_t rows = std::clamp(kLeastElementsOfTask / length_, kNeighbours, kMostRows);
-    return rows / kNeighbours * kNeighbours;
+    const std::size_t rows = neighbours()
+                                 ? std::clamp(rows_.length() / as_size(target().num_threads), kLeastStretch, kMostRows)
+                                 : std::clamp(kLeastElementsOfTask / length_, kNeighbours, kMostRows);
+    return round_up(rows, kNeighbours);
   }
 
   bool neighbours() const { return rows_.length() >= kNeighbours && rows_.stride(0) == 1 && rows_.stride(1) == 1; }

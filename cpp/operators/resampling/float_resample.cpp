@@ -67,9 +67,10 @@ class FloatResample final : public CompiledOperator {
 
   std::int64_t output_height() const { return desc().tensor(kOutput).sizes[2]; }
   std::int64_t row_count() const { return desc().tensor(kOutput).sizes[0] * channels_ * output_height(); }
+  // As many as may be: each task interpolates two rows of the input anew that the one before has.
   std::int64_t rows_of_task() const {
-    const double rows = as_number(row_count());
-    return static_cast<std::int64_t>(dmlcpu::rows_of_task(rows, static_cast<double>(row_), target().num_threads));
+    const auto most = static_cast<std::int64_t>(kMostElementsOfTask / row_);
+    return std::max<std::int64_t>(1, std::min(most, divide_up(row_count(), target().num_threads)));
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
   int participants() const { return static_cast<int>(std::min<std::int64_t>(task_count(), target().num_threads)); }

@@ -96,10 +96,10 @@ class QuantizedResample final : public CompiledOperator {
   static constexpr std::size_t kMinimumChannels = 16;  // of pixels that are interpolated by runs
 
   std::int64_t row_count() const { return planes_ * output_height_; }
+  // As many as may be: each task interpolates two rows of the input anew that the one before has.
   std::int64_t rows_of_task() const {
-    const double rows = as_number(row_count());
-    return static_cast<std::int64_t>(
-        dmlcpu::rows_of_task(rows, static_cast<double>(output_row_), target().num_threads));
+    const auto most = static_cast<std::int64_t>(kMostElementsOfTask / output_row_);
+    return std::max<std::int64_t>(1, std::min(most, divide_up(row_count(), target().num_threads)));
   }
   std::int64_t task_count() const { return divide_up(row_count(), rows_of_task()); }
   int participants() const { return static_cast<int>(std::min<std::int64_t>(task_count(), target().num_threads)); }

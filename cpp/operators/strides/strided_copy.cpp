@@ -50,7 +50,7 @@ void StridedCopy::choose_method() {
   }
 }
 
-// Of a dense slice that several threads need not share.
+// Of a dense slice that is not large.
 void StridedCopy::find_repeats() {
   const std::size_t outermost = runs_.rank() - 1;
   std::size_t elements = 1;
@@ -77,8 +77,8 @@ void StridedCopy::choose_rows() {
   }
 }
 
-// Enough elements to a task that waking a worker pays; for one thread all of them, so that the largest runs are one
-// copy.
+// Enough elements to a task that handing it to a worker pays; for one thread all of them, so that the largest runs are
+// one copy.
 void StridedCopy::cut_into_tasks(std::size_t elements) {
   const auto threads = as_size(target_.num_threads);
   const std::size_t wanted =

@@ -63,7 +63,7 @@ class StridedRuns {
     std::size_t first_run, run_count;
     std::size_t begin, size;  // within each of those runs
   };
-  // The tasks of so many threads (operators/task_size.h); they refer to these runs.
+  // The tasks of so many threads (operators/task_size.h).
   class Tasks {
    public:
     Tasks(const StridedRuns& runs, int num_threads);
