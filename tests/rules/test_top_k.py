@@ -79,3 +79,13 @@ def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, case: 
     builder.output(builder.node("TopK", [builder.input(dtype, (4, 30)), count], 2)[0], dtype)
     assert_like_onnxruntime(builder.build(), feeds, native=False, equal=True)
     assert {part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions()} == {"onnxruntime"}
+
+
+def test_a_count_that_is_no_integer() -> None:
+    builder = Builder(9)
+    for name, dtype in zip(
+        builder.node("TopK", [builder.input("float32", (5,))], 2, k=2.0), ("float32", "int64"), strict=True
+    ):
+        builder.output(name, dtype)
+    with pytest.raises(dmlcpu.DmlError):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros(5, np.float32)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ def top_k(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     """TopK: values and indices, in order even where the node asks for none."""
     value = present(inputs[0])
     axis = axis_within(node.attributes.get("axis", -1), len(value.shape))
-    [count] = integers(inputs[1], "the number of elements") if len(inputs) > 1 else (node.attributes["k"],)
+    [count] = integers(inputs[1], "the number of elements") if len(inputs) > 1 else (index(node.attributes["k"]),)
     if not 1 <= count <= value.shape[axis]:
         raise NotNative(f"{count} of {value.shape[axis]} elements")
     parameters = value.parameters if isinstance(value, Table) else None
