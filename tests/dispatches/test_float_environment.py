@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 
 import numpy as np
@@ -102,8 +103,8 @@ def test_regions_do_not_follow_the_caller(bits: int, isa: str, num_threads: int)
     images = rng.normal(size=(1, 4, 20, 20)).astype(np.float32)
     regions = np.sort(rng.random((50, 4), dtype=np.float32) * np.float32(50), axis=1)
     of_images = np.zeros(50, np.int64)
-    for factor in (1, 1e-39):
-        arguments = (images * np.float32(factor), regions, of_images, 3, 3, 2, 0.375, False, isa, num_threads)
+    for factor, largest in itertools.product((1, 1e-39), (False, True)):
+        arguments = (images * np.float32(factor), regions, of_images, 3, 3, 2, 0.375, False, largest, isa, num_threads)
         expected = _core.roi_align(*arguments)
         with mode(bits):
             result = _core.roi_align(*arguments)

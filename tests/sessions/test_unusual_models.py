@@ -101,8 +101,8 @@ def test_what_is_read_behind_shapes_that_only_a_run_tells(random_numbers: np.ran
 
 
 @pytest.mark.parametrize("domain", ["", "com.microsoft."])
-def test_codes_of_16_bits_stay_together(random_numbers: np.random.Generator, domain: str) -> None:
-    """What no kernel takes goes to onnxruntime as a whole, not node by node."""
+def test_codes_of_16_bits_before_convolutions(random_numbers: np.random.Generator, domain: str) -> None:
+    """They are convolved as floats, in one part with what rounds them."""
     builder = Builder(21)
     value = builder.input("float32", (1, 3, 6, 5))
     for _ in range(2):
@@ -114,7 +114,7 @@ def test_codes_of_16_bits_stay_together(random_numbers: np.random.Generator, dom
     feeds = {"x": random_numbers.normal(size=(1, 3, 6, 5)).astype(np.float32)}
     [session] = assert_near(builder.build(), feeds, 0.01)
     session.run(None, feeds)
-    assert [part.provider for part in session.partitions()] == ["onnxruntime"]
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
 
 
 def test_outputs_that_are_anything(random_numbers: np.random.Generator) -> None:
