@@ -22,6 +22,7 @@ ORDER = (
     "missing_package",
     "type_names",
     "parameters",
+    "constant_arrays",
     "values",
     "models",
     "coded_weights",

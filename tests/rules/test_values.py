@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import get_args
 
 from dmlcpu.onnx import rules
-from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.constant_arrays import Constant
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
 
 
 def with_derived(kind: type) -> Iterator[type]:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.constants.folding import Folding, propagated
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Constant
 from model_mutations import BUILT, FILES, MUTATIONS, Mutation, deadline, serialized, survives
 from onnx_models import Builder
 

@@ -10,12 +10,12 @@ import onnx
 import dmlcpu
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.graph.record import Replay
+from dmlcpu.onnx.constant_arrays import ArrayType
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.models.model import Model, load_model
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph
 from dmlcpu.onnx.planning.templates import PlanTemplate, at_lengths
-from dmlcpu.onnx.values import ArrayType
 
 __all__ = ["assert_templates_follow_the_rules", "assert_traced_like_lowered", "freed"]
 

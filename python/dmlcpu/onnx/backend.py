@@ -16,9 +16,9 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from dmlcpu.errors import BindingError, DmlError
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import short_domain
 from dmlcpu.onnx.session import InferenceSession
-from dmlcpu.onnx.values import Array
 from dmlcpu.shown_values import counted
 
 __all__ = ["DmlCpuBackend", "PreparedModel", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array, Constant, ConstantElements, Dequantized, Value, constant_by, source_of
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, constant_by, source_of
+from dmlcpu.onnx.values import Dequantized, Value
 
 __all__ = [
     "CodedMatrix",

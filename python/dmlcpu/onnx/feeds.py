@@ -9,9 +9,9 @@ import numpy as np
 
 from dmlcpu.bindings import as_array
 from dmlcpu.errors import BindingError
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.input_shapes import fits, shape_told
 from dmlcpu.onnx.models.model import ValueInfo
-from dmlcpu.onnx.values import Array
 
 __all__ = [
     "check_names",

@@ -17,28 +17,22 @@ from dmlcpu.functions.element_wise import quantize_linear
 from dmlcpu.graph.lengths import derived, is_free
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import (
+    Array,
+    Constant,
+    ConstantElements,
+    FreeArray,
+    RepeatedElement,
+    array_broadcast,
+    constant_by,
+    source_of,
+)
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
 from dmlcpu.onnx.parameters import ParameterKey, Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    ConstantElements,
-    Deferred,
-    Dequantized,
-    Elements,
-    FreeArray,
-    Operand,
-    RepeatedElement,
-    Table,
-    Tensor,
-    Value,
-    array_broadcast,
-    constant_by,
-    source_of,
-)
+from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["Lowering", "Rule", "broadcast_to", "quantize"]
 

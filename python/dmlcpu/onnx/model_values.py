@@ -16,6 +16,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.lengths import decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
 from dmlcpu.onnx.constants.folding import Folding
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
@@ -29,7 +30,7 @@ from dmlcpu.onnx.refusals import NotFolded, NotNative
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Array, ArrayType, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
+from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type
 
 __all__ = ["MALFORMED", "ModelValues", "outer_value"]
 

@@ -12,9 +12,10 @@ import numpy as np
 from dmlcpu.enums import TensorDataType
 from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray, RepeatedElement
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, ConstantElements, FreeArray, RepeatedElement, Tensor
+from dmlcpu.onnx.values import Tensor
 from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["NativePartition", "as_bytes", "check_tensor", "desc_of"]

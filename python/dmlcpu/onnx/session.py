@@ -19,6 +19,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
 from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
@@ -37,7 +38,6 @@ from dmlcpu.onnx.planning.partitions import partition_of
 from dmlcpu.onnx.planning.session_plans import SessionPlans
 from dmlcpu.onnx.refusals import RefusedRunError
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
-from dmlcpu.onnx.values import Array
 
 __all__ = ["InferenceSession"]
 

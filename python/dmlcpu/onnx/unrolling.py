@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.constants.folding import is_computed_beforehand
 from dmlcpu.onnx.models.loops import walked_along
 from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.values import Constant, Value
+from dmlcpu.onnx.values import Value
 
 __all__ = ["LOOPS", "has_native_steps", "is_true", "step_count"]
 

@@ -7,15 +7,13 @@ often come without any floating point, or as floats.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from dmlcpu.graph.lengths import decided_by, derived, length_by
-from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, FreeArray, constant_by, source_of
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 
@@ -23,181 +21,17 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.models.nodes import Node
 
 __all__ = [
-    "Array",
-    "ArrayType",
-    "Constant",
-    "ConstantElements",
     "Deferred",
     "DeferredCodes",
     "Dequantized",
     "Elements",
-    "FreeArray",
     "Operand",
-    "RepeatedElement",
     "Table",
     "Tensor",
     "Value",
-    "array_broadcast",
-    "array_in_shape",
     "as_value",
-    "constant_by",
     "element_type",
-    "source_of",
 ]
-
-Array: TypeAlias = np.ndarray[Any, Any]
-ArrayType: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
-"""Type and shape of an array."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
-    """An array known when the model is lowered."""
-
-    array: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape."""
-        return tuple(self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its elements."""
-        dtype: np.dtype[Any] = self.array.dtype
-        return dtype
-
-    @property
-    def source(self) -> Array | Derived:
-        """What is given to a function whose result follows from the constant, and may be known only later."""
-        return self.array
-
-    @property
-    def entries(self) -> Array:
-        """Its elements as objects, of which some may be lengths that are known only later."""
-        return self.array.astype(object)
-
-    def elements(self) -> ConstantElements:
-        """Return the array where it is there, else the constant itself."""
-        return self.array
-
-
-class FreeArray(Constant):
-    """An array that follows from lengths that are known only later.
-
-    Who asks for its elements binds the lengths to what they are.
-
-    Attributes:
-        derived: The array, in a record of these lengths.
-        dtype: Of its elements.
-        shape: With lengths that are known only later.
-    """
-
-    __slots__ = ("_bound", "derived", "dtype", "shape")
-    derived: Derived
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    _bound: Array | None
-
-    def __init__(self, derived: Derived, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
-        object.__setattr__(self, "derived", derived)
-        object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "shape", tuple(shape))
-        object.__setattr__(self, "_bound", None)
-
-    @classmethod
-    def of(cls, derived: Derived) -> FreeArray:
-        """Return an array of a record, its type and the number of its axes decided."""
-        array: Array = derived.value
-        decided_by(_has_type_and_axes, derived, array.dtype, array.ndim)
-        return cls.of_type(derived, array.dtype, array.ndim)
-
-    @classmethod
-    def of_type(cls, derived: Derived, dtype: np.dtype[Any], axes: int) -> FreeArray:
-        """Return an array of a record that has this type and so many axes whatever the lengths are."""
-        return cls(derived, dtype, [length_by(_length_along, derived, axis) for axis in range(axes)])
-
-    @property
-    def array(self) -> Array:
-        """The array, to which the lengths are bound: one array, whoever asks."""
-        if self._bound is None:
-            object.__setattr__(self, "_bound", self.derived.bound)
-        assert self._bound is not None
-        return self._bound
-
-    @property
-    def source(self) -> Array | Derived:
-        """The array, in its record."""
-        return self.derived
-
-    def elements(self) -> FreeArray:
-        """Return itself."""
-        return self
-
-    def reshape(self, shape: Sequence[int]) -> FreeArray:
-        """Return the array in another shape, as numpy's method does."""
-        return FreeArray(derived(array_in_shape, self.derived, *shape), self.dtype, shape)
-
-
-class RepeatedElement(FreeArray):
-    """One element, repeated along axes of which lengths are known only later: no array is made for each of them.
-
-    Attributes:
-        element: An array without axes.
-    """
-
-    __slots__ = ("element",)
-    element: Array
-
-    def __init__(self, element: Array, shape: Sequence[int]) -> None:
-        super().__init__(derived(array_broadcast, element, *shape), element.dtype, shape)
-        object.__setattr__(self, "element", element)
-
-
-ConstantElements: TypeAlias = Array | FreeArray
-"""The elements of a constant: an array, or what is one only later."""
-
-
-def source_of(elements: ConstantElements) -> Array | Derived:
-    """Return what is given to a function of an array that may be known only later."""
-    return elements.derived if isinstance(elements, FreeArray) else elements
-
-
-def array_in_shape(array: Array, *shape: int) -> Array:
-    """Return an array in another shape: a function of the array and lengths alone, for records."""
-    return array.reshape(shape)
-
-
-def array_broadcast(array: Array, *shape: int) -> Array:
-    """Return an array broadcast to a shape, in a fraction of the time that numpy's function takes."""
-    more = len(shape) - array.ndim
-    if array.size == 1 and more >= 0:
-        element = np.asarray(array).reshape(())
-        if element.dtype.kind not in "biuf":  # which has no buffer
-            return np.broadcast_to(element, shape)
-        same: Array = np.ndarray(shape, element.dtype, element, strides=(0,) * len(shape))
-        return same
-    if more >= 0 and array.shape == shape[more:] and math.prod(shape[:more]) == 1:
-        return array.reshape(shape)
-    return np.broadcast_to(array, shape)
-
-
-def _has_type_and_axes(array: Array, dtype: np.dtype[Any], axes: int) -> bool:
-    return array.dtype == dtype and array.ndim == axes
-
-
-def _length_along(array: Array, axis: int) -> int:
-    length: int = array.shape[axis]
-    return length
-
-
-def constant_by(function: Callable[..., Array], *arguments: Any) -> Constant:
-    """Return the array that a function makes of its arguments, known only later if one of them is.
-
-    The function depends on nothing but its arguments, and gives what nobody writes to.
-    """
-    made = derived(function, *arguments)
-    return FreeArray.of(made) if isinstance(made, Derived) else Constant(made)
 
 
 @dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in three times the time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.constant_arrays import Array
 
 __all__ = ["affine_grid", "places_along"]
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.affine_grid import affine_grid
 from dmlcpu.onnx.constants.element_functions import ELEMENT_FUNCTIONS, ElementFunction
 from dmlcpu.onnx.constants.movement_functions import (
@@ -24,7 +25,6 @@ from dmlcpu.onnx.constants.movement_functions import (
 )
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded
-from dmlcpu.onnx.values import Array
 
 __all__ = ["by_numpy"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.constant_arrays import Array
 
 __all__ = ["ELEMENT_FUNCTIONS", "ElementFunction"]
 

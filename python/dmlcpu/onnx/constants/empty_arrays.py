@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array, Constant, Value, constant_by, element_type
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
+from dmlcpu.onnx.values import Value, element_type
 
 __all__ = ["has_no_elements", "nothing", "without_elements"]
 

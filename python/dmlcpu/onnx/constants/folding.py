@@ -19,13 +19,14 @@ import onnx
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray
 from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.constants.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.models.extraction import described, shape_of
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded, NotNative
-from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
+from dmlcpu.onnx.values import Value
 
 __all__ = ["LONGEST_SHAPE", "Folding", "is_computed_beforehand", "propagated"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived, length_by
 from dmlcpu.graph.record import Derived, Length, RecordedFunction
+from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray, constant_by
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers, numbers
-from dmlcpu.onnx.values import Array, Constant, FreeArray, constant_by
 
 __all__ = ["Axis", "FollowingConstant", "following", "free_axes"]
 

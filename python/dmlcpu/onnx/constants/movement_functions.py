@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded, NotNative
-from dmlcpu.onnx.values import Array
 
 __all__ = [
     "LARGEST_ENDS",

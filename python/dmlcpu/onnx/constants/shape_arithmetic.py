@@ -16,9 +16,10 @@ import onnx
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray
 from dmlcpu.onnx.constants.movement_functions import is_numpys_slice
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
+from dmlcpu.onnx.values import Value
 
 __all__ = ["FreeNumbers", "computed_with_shapes", "numbers"]
 

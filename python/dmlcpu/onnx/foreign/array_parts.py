@@ -13,8 +13,8 @@ from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32, INT64
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import StepTime
+from dmlcpu.onnx.constant_arrays import Array, ConstantElements
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, ConstantElements
 
 __all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]
 

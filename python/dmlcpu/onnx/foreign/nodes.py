@@ -11,10 +11,11 @@ import onnx
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value, element_type
+from dmlcpu.onnx.values import Dequantized, Tensor, Value, element_type
 
 __all__ = ["ANCHORS", "are_readable", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
 

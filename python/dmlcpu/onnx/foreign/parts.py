@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 
 from dmlcpu.graph.lengths import at_hand
+from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray
 from dmlcpu.onnx.models.extraction import extracted, is_supplied
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, ConstantElements, Elements, FreeArray, Tensor
+from dmlcpu.onnx.values import Elements, Tensor
 
 __all__ = [
     "ForeignModels",

@@ -13,6 +13,7 @@ import onnx
 from dmlcpu import _core
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.foreign.parts import ForeignPart, OpenSession
 from dmlcpu.onnx.models.extraction import inferred
@@ -21,7 +22,6 @@ from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
 from dmlcpu.onnx.models.tensor_protos import tensors_of
 from dmlcpu.onnx.refusals import RefusedRunError
 from dmlcpu.onnx.type_names import CONTAINERS
-from dmlcpu.onnx.values import Array
 
 __all__ = ["ForeignRunner"]
 

@@ -10,11 +10,12 @@ import onnx
 
 from dmlcpu.graph.lengths import at_hand, decided_by, derived, is_free, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array, ArrayType, FreeArray
 from dmlcpu.onnx.constants.folding import LONGEST_SHAPE, propagated
 from dmlcpu.onnx.foreign.parts import ForeignNodes
 from dmlcpu.onnx.models.extraction import extracted, inferred
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, ArrayType, Elements, FreeArray, Tensor
+from dmlcpu.onnx.values import Elements, Tensor
 
 __all__ = ["told_types"]
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
-from dmlcpu.onnx.values import Array
 
 __all__ = ["without_blocked_channels"]
 

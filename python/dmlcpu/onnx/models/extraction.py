@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
-from dmlcpu.onnx.values import Array
 
 __all__ = ["described", "extracted", "inferred", "is_supplied", "shape_of"]
 

@@ -23,10 +23,10 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import FreeNames, is_quantized, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within, names_in, rename
 from dmlcpu.onnx.models.tensor_protos import array_of
-from dmlcpu.onnx.values import Array
 
 __all__ = ["with_float32"]
 

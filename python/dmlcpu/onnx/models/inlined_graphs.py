@@ -11,12 +11,12 @@ from functools import cached_property
 
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.blocked_channels import without_blocked_channels
 from dmlcpu.onnx.models.fused_activations import without_fused_activations
 from dmlcpu.onnx.models.nodes import FreeNames, Node, free_names, node_of, ordered, shortened
 from dmlcpu.onnx.models.subgraphs import rename
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
-from dmlcpu.onnx.values import Array
 
 __all__ = ["InlinedGraph", "Inliner", "renamed"]
 

@@ -20,11 +20,11 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.inlined_graphs import InlinedGraph, Inliner, renamed
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import constant_of
-from dmlcpu.onnx.values import Array
 
 __all__ = ["MOST_NODES", "Loops", "walked_along"]
 

@@ -14,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.blocked_channels import without_blocked_channels
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
@@ -27,7 +28,6 @@ from dmlcpu.onnx.models.serialized import without_large_constants
 from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, constant_of, has_external_data, make_dense
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
-from dmlcpu.onnx.values import Array
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.constants.following import FollowingConstant

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.subgraphs import graphs_within
-from dmlcpu.onnx.values import Array
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["LARGEST_RANK", "array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]

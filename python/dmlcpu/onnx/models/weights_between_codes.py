@@ -27,8 +27,8 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
-from dmlcpu.onnx.values import Array
 
 __all__ = ["with_coded_weights"]
 

@@ -12,6 +12,7 @@ import numpy as np
 from dmlcpu.device import Device
 from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.trace import PartTime, StepTime
+from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.foreign.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.models.nodes import has_quantized_nodes
@@ -20,7 +21,6 @@ from dmlcpu.onnx.planning.packed_runs import packed_run
 from dmlcpu.onnx.planning.partitions import planned_partition
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import NativePart, Part, Plan
-from dmlcpu.onnx.values import Array, ArrayType
 
 __all__ = ["ExecutablePlan", "MisjudgedShapesError", "type_of"]
 

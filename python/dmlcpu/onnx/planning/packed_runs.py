@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.planning.plans import NativePart, Plan
-from dmlcpu.onnx.values import Array, ArrayType
 
 __all__ = ["PackedRun", "packed_run"]
 

@@ -11,6 +11,7 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.constant_arrays import ArrayType, Constant
 from dmlcpu.onnx.foreign.nodes import are_readable, check_complete
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, Reads, can_be_fed
 from dmlcpu.onnx.missing_package import has_onnxruntime
@@ -19,7 +20,7 @@ from dmlcpu.onnx.models.nodes import reaching
 from dmlcpu.onnx.planning.planner import make_plan
 from dmlcpu.onnx.planning.plans import Plan, PlanKey, Rest
 from dmlcpu.onnx.planning.templates import Templates
-from dmlcpu.onnx.values import ArrayType, Constant, Tensor
+from dmlcpu.onnx.values import Tensor
 
 __all__ = ["PlannedModel"]
 

@@ -17,6 +17,7 @@ from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.onnx.constant_arrays import Array, ArrayType, FreeArray
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.constants.following import free_axes
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
@@ -31,7 +32,7 @@ from dmlcpu.onnx.native_partition import NativePartition, desc_of
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, ArrayType, Elements, FreeArray, Tensor
+from dmlcpu.onnx.values import Elements, Tensor
 
 __all__ = ["lowered_model", "make_plan"]
 

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, ArrayType, Tensor
+from dmlcpu.onnx.values import Tensor
 
 __all__ = ["LoweredGraph", "LoweredModel", "NativePart", "Part", "Plan", "PlanKey", "Rest"]
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from dmlcpu.graph.lengths import is_free
+from dmlcpu.onnx.constant_arrays import Constant, FreeArray
 from dmlcpu.onnx.constants.following import Axis, following
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.planning.plans import Rest
-from dmlcpu.onnx.values import Constant, Deferred, Elements, FreeArray, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Elements, Tensor, Value
 
 __all__ = ["pending_nodes", "rest_of", "values_read"]
 

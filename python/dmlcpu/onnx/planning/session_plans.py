@@ -8,13 +8,13 @@ from threading import Lock
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.graph.trace import PartTime
+from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.models.model import Model, is_fixed
 from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
 from dmlcpu.onnx.planning.plan_cache import PlanCache
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import PlanKey
 from dmlcpu.onnx.planning.variants import Variants
-from dmlcpu.onnx.values import Array, ArrayType
 
 __all__ = ["SessionPlans"]
 

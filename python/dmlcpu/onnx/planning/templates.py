@@ -20,6 +20,7 @@ from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Derived, Record, Replay
+from dmlcpu.onnx.constant_arrays import ArrayType, source_of
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.model_values import MALFORMED
@@ -27,7 +28,6 @@ from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import ArrayType, source_of
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
 

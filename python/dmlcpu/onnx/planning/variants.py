@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 
 from dmlcpu.device import Device
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.inlined_graphs import Inliner
 from dmlcpu.onnx.models.loops import Loops
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from dmlcpu.onnx.planning.planned_model import PlannedModel
-from dmlcpu.onnx.values import Array
 
 __all__ = ["Variants"]
 

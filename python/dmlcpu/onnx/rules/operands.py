@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.values import Dequantized, Operand, Tensor, Value
 
 __all__ = [
     "aligned",

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -18,7 +19,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
 from dmlcpu.onnx.rules.windows import Window, window_of
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = [
     "Filter",

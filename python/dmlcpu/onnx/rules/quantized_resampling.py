@@ -11,9 +11,10 @@ import numpy as np
 from dmlcpu.graph.lengths import derived
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.values import Array, Operand, Tensor
+from dmlcpu.onnx.values import Operand, Tensor
 
 __all__ = ["FreeTaps", "Taps", "as_image", "attributes_of", "resampled"]
 

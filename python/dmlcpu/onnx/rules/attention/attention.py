@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -25,7 +26,7 @@ from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, tran
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization.residual_normalization import vector
 from dmlcpu.onnx.rules.operands import computed, present, written
-from dmlcpu.onnx.values import Array, Constant, Value, constant_by
+from dmlcpu.onnx.values import Value
 
 __all__ = ["RULES", "attention_scale", "row_of_places", "scaled_queries"]
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -27,7 +28,7 @@ from dmlcpu.onnx.rules.matrix.products import float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, present, written
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
+from dmlcpu.onnx.values import Tensor, Value, element_type
 
 __all__ = ["RULES", "grouped_means", "hidden_in_order"]
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -20,7 +21,7 @@ from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
+from dmlcpu.onnx.values import Tensor, Value, element_type
 
 __all__ = ["RULES", "Turns", "in_order", "positions_from"]
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -22,7 +23,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, present, written
 from dmlcpu.onnx.rules.pooling.pooled_values import maximum
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Constant, Tensor, Value, element_type
+from dmlcpu.onnx.values import Tensor, Value, element_type
 
 __all__ = ["RULES"]
 

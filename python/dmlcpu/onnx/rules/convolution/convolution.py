@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -25,7 +26,7 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     with_bias,
 )
 from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Dequantized, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 

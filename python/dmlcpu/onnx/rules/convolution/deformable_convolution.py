@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -16,7 +17,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed_floats, constant, present
 from dmlcpu.onnx.rules.windows import Window, window_of
-from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Operand, Tensor, Value
 
 __all__ = ["RULES"]
 

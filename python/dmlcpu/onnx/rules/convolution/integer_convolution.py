@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -16,7 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import aligned
 from dmlcpu.onnx.rules.quantized_convolution import codes_of_filter, for_channels, groups_of
 from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import Constant, Deferred, Operand, Tensor, Value, element_type
+from dmlcpu.onnx.values import Deferred, Operand, Tensor, Value, element_type
 
 __all__ = ["IntegerConvolution"]
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -22,7 +23,7 @@ from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed_floats, constant, present
 from dmlcpu.onnx.rules.windows import automatic_padding
-from dmlcpu.onnx.values import Constant, Dequantized, Table, Value
+from dmlcpu.onnx.values import Dequantized, Table, Value
 
 __all__ = ["are_blocks", "transposed_blocks"]
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -18,7 +19,7 @@ from dmlcpu.onnx.rules.convolution.transposed_phases import Phase, PhasedConvolu
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 

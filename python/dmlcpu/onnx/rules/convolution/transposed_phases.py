@@ -15,11 +15,12 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.windows import Window, automatic_padding, spatial_attributes
-from dmlcpu.onnx.values import Array, Tensor
+from dmlcpu.onnx.values import Tensor
 
 __all__ = ["Phase", "PhasedConvolution", "are_cheaper_together", "phases_of", "phases_of_node", "taps_of"]
 

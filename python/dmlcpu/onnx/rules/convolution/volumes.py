@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -29,7 +30,7 @@ from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RA
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window, window_of
-from dmlcpu.onnx.values import Array, Constant, Elements, Table, Tensor, Value
+from dmlcpu.onnx.values import Elements, Table, Tensor, Value
 
 __all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
 

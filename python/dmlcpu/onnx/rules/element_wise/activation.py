@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.lowering import Lowering, Rule, quantize
@@ -20,7 +21,7 @@ from dmlcpu.onnx.rules.element_operators import compared, low_bits, on_each_floa
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import computed, computed_floats, constant, parameters_of, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator

@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -20,18 +21,7 @@ from dmlcpu.onnx.rules.element_wise.activation import evaluated
 from dmlcpu.onnx.rules.element_wise.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Elements,
-    Operand,
-    Table,
-    Tensor,
-    Value,
-    element_type,
-)
+from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["RULES", "Multiple", "binary", "plus", "power"]
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -20,7 +21,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
 
 __all__ = ["RULES", "channel_affine", "channel_constant", "number_for_channels"]
 

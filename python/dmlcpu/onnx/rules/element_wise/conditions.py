@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
+from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -19,20 +20,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, broadcast, compar
 from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Elements,
-    FreeArray,
-    Table,
-    Tensor,
-    Value,
-    as_value,
-    constant_by,
-    element_type,
-)
+from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Table, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES", "where"]
 

@@ -8,12 +8,13 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise.conditions import where
 from dmlcpu.onnx.rules.operands import integers, present
-from dmlcpu.onnx.values import Array, Constant, Value, constant_by, element_type
+from dmlcpu.onnx.values import Value, element_type
 
 __all__ = ["RULES"]
 

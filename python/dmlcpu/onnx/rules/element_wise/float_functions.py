@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_operators import on_each_float, on_floats
@@ -14,7 +15,7 @@ from dmlcpu.onnx.rules.element_wise.activation import table_only
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import computed_floats, present
-from dmlcpu.onnx.values import Constant, Table, Tensor, Value
+from dmlcpu.onnx.values import Table, Tensor, Value
 
 __all__ = ["RULES", "Floats"]
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -17,7 +18,7 @@ from dmlcpu.onnx.rules.element_wise.activation import table_only
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.operands import computed_floats, constant, present
-from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "gelu_by_error_function", "gelu_by_tanh"]
 

@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_integers
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
-from dmlcpu.onnx.values import Constant, Value, element_type
+from dmlcpu.onnx.values import Value, element_type
 
 __all__ = ["of_integers"]
 

@@ -11,6 +11,7 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.empty_arrays import without_elements
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
@@ -19,7 +20,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import Array, Tensor, Value
+from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["RULES", "coded_operand", "coded_product"]
 

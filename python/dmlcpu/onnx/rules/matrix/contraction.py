@@ -12,6 +12,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived, is_free
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -19,7 +20,7 @@ from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.operands import present
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by, element_type, source_of
+from dmlcpu.onnx.values import Dequantized, Value, element_type
 
 __all__ = ["RULES"]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -24,7 +25,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, parameters_of, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 

@@ -11,6 +11,7 @@ import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -19,7 +20,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, beside, constant
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["Factor", "IntegerProduct", "Product", "factors", "float_product", "product_of_codes", "times"]
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, coded_matrix
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import join
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["dequantized_rows"]
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -20,7 +21,7 @@ from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by
+from dmlcpu.onnx.values import Dequantized, Value
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["RULES", "row_places"]

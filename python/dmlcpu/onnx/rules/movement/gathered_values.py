@@ -14,6 +14,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, FreeArray, source_of
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
@@ -23,18 +24,7 @@ from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import computed, constant
 from dmlcpu.onnx.rules.quantized_resampling import Taps, resampled
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    ConstantElements,
-    Dequantized,
-    Elements,
-    FreeArray,
-    Table,
-    Tensor,
-    Value,
-    source_of,
-)
+from dmlcpu.onnx.values import Dequantized, Elements, Table, Tensor, Value
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["chosen_by", "gathered", "looked_up"]

@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.movement_functions import LARGEST_ENDS
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
@@ -17,7 +18,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by, gathered
 from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.operands import axis_within, integers, present
-from dmlcpu.onnx.values import Array, Value
+from dmlcpu.onnx.values import Value
 
 __all__ = ["RULES"]
 

@@ -10,27 +10,13 @@ from typing import Any
 import numpy as np
 
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constant_arrays import Array, Constant, array_broadcast, array_in_shape, constant_by, source_of
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.quantization.wide_codes import WideCodes
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Elements,
-    Operand,
-    Table,
-    Tensor,
-    Value,
-    array_broadcast,
-    array_in_shape,
-    constant_by,
-    element_type,
-    source_of,
-)
+from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["Moved", "expanded", "join", "joined", "moved", "reshaped", "sliced", "transposed"]
 

@@ -8,13 +8,14 @@ from typing import Final
 
 from dmlcpu.dtypes import INT64
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, shape_asked_for, written
-from dmlcpu.onnx.values import Constant, Dequantized, Table, Tensor, Value, as_value
+from dmlcpu.onnx.values import Dequantized, Table, Tensor, Value, as_value
 
 __all__ = ["RULES"]
 

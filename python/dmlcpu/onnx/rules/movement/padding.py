@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to, quantize
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -18,18 +19,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import join, sliced
 from dmlcpu.onnx.rules.operands import axis_within, constant, integers, present
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    ConstantElements,
-    Deferred,
-    Dequantized,
-    Elements,
-    Table,
-    Tensor,
-    Value,
-    element_type,
-)
+from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Table, Tensor, Value, element_type
 
 __all__ = ["RULES", "Margins", "padded"]
 

@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import moved
 from dmlcpu.onnx.rules.operands import integers, present
-from dmlcpu.onnx.values import Array, Tensor, Value
+from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["RULES"]
 

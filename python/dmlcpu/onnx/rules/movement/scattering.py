@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -24,7 +25,7 @@ from dmlcpu.onnx.rules.movement.gather_nd import row_places
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced
 from dmlcpu.onnx.rules.operands import axis_within, present
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
+from dmlcpu.onnx.values import Tensor, Value, element_type
 
 __all__ = ["RULES"]
 

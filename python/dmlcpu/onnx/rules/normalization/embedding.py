@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -22,7 +23,7 @@ from dmlcpu.onnx.rules.normalization.residual_normalization import vector
 from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantization.quantization import dequantize_linear
 from dmlcpu.onnx.rules.reduction.reduction import sum_of_integers
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["RULES"]
 

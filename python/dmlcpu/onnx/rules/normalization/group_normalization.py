@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -17,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
 from dmlcpu.onnx.rules.normalization.layer_normalization import MOST_CODES
 from dmlcpu.onnx.rules.operands import beside, computed_floats, constant, present, shape_asked_for
-from dmlcpu.onnx.values import Array, Constant, Deferred, Operand, Table, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.native_graph import Attributes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
 from dmlcpu.onnx.rules.operands import axis_within, beside, computed_floats, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normalization"]
 

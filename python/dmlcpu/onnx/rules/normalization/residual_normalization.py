@@ -9,13 +9,14 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, plus
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Value
+from dmlcpu.onnx.values import Deferred, Value
 
 __all__ = ["RULES", "vector"]
 

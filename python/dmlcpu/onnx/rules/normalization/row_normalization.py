@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_operators import compared, on_floats
@@ -19,7 +20,7 @@ from dmlcpu.onnx.rules.normalization.layer_normalization import MOST_CODES, Laye
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, computed_with_axes, present
 from dmlcpu.onnx.rules.reduction.composed_reduction import sum_of_distances
 from dmlcpu.onnx.rules.reduction.reduction import reduce_sum
-from dmlcpu.onnx.values import Constant, Table, Value
+from dmlcpu.onnx.values import Table, Value
 
 __all__ = ["RULES"]
 

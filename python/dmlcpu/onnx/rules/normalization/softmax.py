@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -17,7 +18,7 @@ from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, computed_with_axes, parameters_of, present
-from dmlcpu.onnx.values import Array, Deferred, Operand, Table, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
 

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array, constant_by
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_operators import on_floats
@@ -19,7 +20,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary, Pooling
 from dmlcpu.onnx.rules.operands import computed
 from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Array, Deferred, Operand, Table, Tensor, Value, constant_by
+from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["StackedSum", "averaged", "maximum", "minimum", "summed", "times"]
 

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_each_float
 from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.quantization.wide_codes import WideCodes
-from dmlcpu.onnx.values import Array, Table, Tensor, Value
+from dmlcpu.onnx.values import Table, Tensor, Value
 
 __all__ = ["FLOAT8_TYPES", "float8_codes", "float8_parameters", "rounded_to_float8"]
 

@@ -16,6 +16,7 @@ from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_lin
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, DequantizedNibbles
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -23,20 +24,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.rules.quantization.float8_codes import FLOAT8_TYPES, float8_codes, float8_parameters, rounded_to_float8
 from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    DeferredCodes,
-    Dequantized,
-    Operand,
-    Table,
-    Tensor,
-    Value,
-    as_value,
-    constant_by,
-    source_of,
-)
+from dmlcpu.onnx.values import Deferred, DeferredCodes, Dequantized, Operand, Table, Tensor, Value, as_value
 
 __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 

@@ -11,13 +11,14 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import Array, Constant, DeferredCodes, Dequantized, Table, Tensor, Value, constant_by, source_of
+from dmlcpu.onnx.values import DeferredCodes, Dequantized, Table, Tensor, Value
 
 __all__ = ["WIDE_TYPES", "WideCodes", "wide_codes", "wide_parameters"]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.native_graph import Attributes
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -26,7 +27,7 @@ from dmlcpu.onnx.rules.operands import computed, constant, present, written
 from dmlcpu.onnx.rules.quantization.quantization import dynamically_quantized
 from dmlcpu.onnx.rules.recurrence.cell_functions import CellFunction, cell_functions
 from dmlcpu.onnx.rules.recurrence.sequence_lengths import are_whole
-from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value, element_type
+from dmlcpu.onnx.values import Operand, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 

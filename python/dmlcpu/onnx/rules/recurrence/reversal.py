@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.graph.lengths import derived
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -15,7 +16,7 @@ from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.recurrence.sequence_lengths import are_whole
-from dmlcpu.onnx.values import Array, Constant, Value
+from dmlcpu.onnx.values import Value
 
 __all__ = ["RULES"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dmlcpu.graph.lengths import decided_by
-from dmlcpu.onnx.values import Array, Constant
+from dmlcpu.onnx.constant_arrays import Array, Constant
 
 __all__ = ["are_whole"]
 

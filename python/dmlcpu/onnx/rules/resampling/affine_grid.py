@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, constant_by
 from dmlcpu.onnx.constants.affine_grid import places_along
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import computed_floats, integers, present
-from dmlcpu.onnx.values import Array, Value, constant_by
+from dmlcpu.onnx.values import Value
 
 __all__ = ["RULES"]
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, Tensor
+from dmlcpu.onnx.values import Tensor
 
 __all__ = ["Axis", "WeightedTaps", "check_weights", "interpolated", "weighted_taps"]
 

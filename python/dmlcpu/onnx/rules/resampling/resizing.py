@@ -11,6 +11,7 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -20,7 +21,7 @@ from dmlcpu.onnx.rules.movement.moved_values import moved, transposed
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.rules.resampling.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
 
 __all__ = ["RULES"]
 

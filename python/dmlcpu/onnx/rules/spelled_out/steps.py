@@ -13,12 +13,13 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.operands import computed_floats
-from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
 
 __all__ = ["Following", "Form", "Kind", "Step", "function_as", "is_same", "number_of"]
 

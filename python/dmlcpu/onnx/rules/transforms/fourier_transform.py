@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -13,7 +14,7 @@ from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.operands import axis_within, integers, present
 from dmlcpu.onnx.rules.transforms.spectrum import Spectrum
 from dmlcpu.onnx.rules.transforms.transformed import Transformed, check_size
-from dmlcpu.onnx.values import Constant, Value, element_type
+from dmlcpu.onnx.values import Value, element_type
 
 __all__ = ["RULES"]
 

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -15,7 +16,7 @@ from dmlcpu.onnx.rules.movement.moved_values import join, sliced
 from dmlcpu.onnx.rules.operands import computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.transforms.spectrum import Spectrum
 from dmlcpu.onnx.rules.transforms.transformed import Transformed, check_size
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["RULES"]
 

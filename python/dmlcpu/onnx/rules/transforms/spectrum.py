@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.constant_arrays import Array
 
 __all__ = ["Spectrum"]
 

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
@@ -18,7 +19,7 @@ from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed_floats
 from dmlcpu.onnx.rules.transforms.spectrum import Spectrum
-from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Tensor, Value
 
 __all__ = ["Transformed", "check_size"]
 
