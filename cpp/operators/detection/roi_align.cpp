@@ -10,21 +10,16 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "operators/detection/region_taps.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
 
-// A region along one axis, in pixels.
-struct Extent {
-  float start, cell;
-  std::size_t samples;
-};
-
 constexpr float kMostSamples = 65535;
 
-Extent extent_of(float from, float to, std::size_t cells, const RegionCells& options) {
+RegionExtent extent_of(float from, float to, std::size_t cells, const RegionCells& options) {
   const float offset = options.half_pixel ? 0.5F : 0.0F;
   const float start = from * options.scale - offset;
   float length = to * options.scale - offset - start;
@@ -40,7 +35,7 @@ Extent extent_of(float from, float to, std::size_t cells, const RegionCells& opt
 // A region of an image that there is.
 struct Region {
   std::size_t image;
-  Extent rows, columns;
+  RegionExtent rows, columns;
 };
 
 // What the arrays say is read once: they may change under the hands of a run. Throws std::invalid_argument.
@@ -61,117 +56,6 @@ std::vector<Region> checked_regions(const Regions& regions, const RegionCells& c
   return checked;
 }
 
-// The pixels along an axis that some cell reads, ascending, and for each cell which of these, with which weights.
-class CellTaps {
- public:
-  void find(const Extent& extent, std::size_t cells, std::size_t length) {
-    pixels_.clear();
-    taps_.clear();
-    ends_.clear();
-    for (std::size_t cell = 0; cell < cells; ++cell) {
-      const std::size_t first = taps_.size();
-      const float begin = extent.start + static_cast<float>(cell) * extent.cell;
-      for (std::size_t i = 0; i < extent.samples; ++i) {
-        const float step = (static_cast<float>(i) + 0.5F) * extent.cell / static_cast<float>(extent.samples);
-        add_sample(begin + step, length, first);
-      }
-      std::sort(taps_.begin() + static_cast<std::ptrdiff_t>(first), taps_.end(),
-                [](const Tap& a, const Tap& b) { return a.pixel < b.pixel; });
-      ends_.push_back(taps_.size());
-    }
-    for (const Tap& tap : taps_) pixels_.push_back(tap.pixel);
-    std::sort(pixels_.begin(), pixels_.end());
-    pixels_.erase(std::unique(pixels_.begin(), pixels_.end()), pixels_.end());
-    place_cells(static_cast<float>(extent.samples));
-  }
-
-  const std::vector<std::size_t>& pixels() const { return pixels_; }
-  bool has_gaps() const { return !pixels_.empty() && pixels_.back() - pixels_.front() + 1 != pixels_.size(); }
-  // Of the pixels that are read; one with weight 0 where a cell reads none.
-  const InterpolatedPlace& place(std::size_t cell) const { return places_[cell]; }
-  const InterpolatedPlace* places() const { return places_.data(); }
-  bool is_empty(std::size_t cell) const { return ends_[cell] == (cell == 0 ? 0 : ends_[cell - 1]); }
-
- private:
-  struct Tap {
-    std::size_t pixel;
-    float weight;
-  };
-
-  // Samples up to a pixel outside take the pixel at the edge, others count as 0.
-  void add_sample(float position, std::size_t length, std::size_t first) {
-    if (!(position >= -1 && position <= static_cast<float>(length))) return;
-    position = std::max(position, 0.0F);
-    const auto low = static_cast<std::size_t>(position);
-    if (low + 1 >= length) return add_tap(length - 1, 1, first);
-    const float above = position - static_cast<float>(low);
-    add_tap(low, 1 - above, first);
-    if (above > 0) add_tap(low + 1, above, first);
-  }
-
-  void add_tap(std::size_t pixel, float weight, std::size_t first) {
-    for (std::size_t i = taps_.size(); i-- > first;) {
-      if (taps_[i].pixel == pixel) {
-        taps_[i].weight += weight;
-        return;
-      }
-    }
-    taps_.push_back({pixel, weight});
-  }
-
-  // Positions of samples ascend or descend from cell to cell, so no other cell reads a pixel between two of one cell.
-  void place_cells(float samples) {
-    weights_.assign(taps_.size() + 1, 0);
-    for (std::size_t i = 0; i < taps_.size(); ++i) weights_[i] = taps_[i].weight / samples;
-    places_.clear();
-    std::size_t begin = 0;
-    for (const std::size_t end : ends_) {
-      if (begin == end) {
-        places_.push_back({.first = 0, .count = 1, .weights = weights_.data() + taps_.size()});
-      } else {
-        const auto found = std::lower_bound(pixels_.begin(), pixels_.end(), taps_[begin].pixel);
-        places_.push_back({.first = static_cast<std::size_t>(found - pixels_.begin()),
-                           .count = end - begin,
-                           .weights = weights_.data() + begin});
-      }
-      begin = end;
-    }
-  }
-
-  std::vector<std::size_t> pixels_, ends_;
-  std::vector<Tap> taps_;
-  std::vector<float> weights_;
-  std::vector<InterpolatedPlace> places_;
-};
-
-// A sample along one axis: between two pixels, which are one at the end.
-struct Sample {
-  std::size_t low, high;
-  float low_weight, high_weight;
-  bool is_outside;
-};
-
-// The samples of all cells along an axis.
-void find_samples(const Extent& extent, std::size_t cells, std::size_t length, std::vector<Sample>& samples) {
-  samples.clear();
-  for (std::size_t cell = 0; cell < cells; ++cell) {
-    const float begin = extent.start + static_cast<float>(cell) * extent.cell;
-    for (std::size_t i = 0; i < extent.samples; ++i) {
-      const float step = (static_cast<float>(i) + 0.5F) * extent.cell / static_cast<float>(extent.samples);
-      const float position = begin + step;
-      if (!(position >= -1 && position <= static_cast<float>(length))) {
-        samples.push_back({.low = 0, .high = 0, .low_weight = 0, .high_weight = 0, .is_outside = true});
-        continue;
-      }
-      const float inside = std::max(position, 0.0F);
-      const std::size_t low = std::min(static_cast<std::size_t>(inside), length - 1);
-      const bool is_last = low + 1 >= length;
-      const float above = is_last ? 0.0F : inside - static_cast<float>(low);
-      samples.push_back({low, is_last ? low : low + 1, 1.0F - above, above, false});
-    }
-  }
-}
-
 // Keeps the larger of what there is and a multiple of pixels; begins with the multiple.
 void keep_largest(const float* pixels, float weight, std::size_t channels, bool begins, float* largest) noexcept {
   if (begins) {
@@ -187,7 +71,7 @@ void keep_largest(const float* pixels, float weight, std::size_t channels, bool 
 // What one thread works in.
 struct Workspace {
   CellTaps rows, columns;
-  std::vector<Sample> row_samples, column_samples;
+  std::vector<RegionSample> row_samples, column_samples;
   std::vector<float> gathered, row, cells;
 };
 
@@ -298,8 +182,9 @@ class Alignment {
     workspace.cells.assign(count * channels, 0);
     const float* const image = channels_last_ + region.image * pixels() * channels;
     for (std::size_t cell = 0; cell < count; ++cell) {
-      const Sample* const rows = workspace.row_samples.data() + cell / cells_.columns * region.rows.samples;
-      const Sample* const columns = workspace.column_samples.data() + cell % cells_.columns * region.columns.samples;
+      const RegionSample* const rows = workspace.row_samples.data() + cell / cells_.columns * region.rows.samples;
+      const RegionSample* const columns =
+          workspace.column_samples.data() + cell % cells_.columns * region.columns.samples;
       float* const largest = workspace.cells.data() + cell * channels;
       for (std::size_t i = 0; i < region.rows.samples * region.columns.samples; ++i) {
         keep_largest_of(image, rows[i / region.columns.samples], columns[i % region.columns.samples], i == 0, largest);
@@ -309,7 +194,7 @@ class Alignment {
   }
 
   // Of the pixels that one sample is between.
-  void keep_largest_of(const float* image, const Sample& row, const Sample& column, bool begins,
+  void keep_largest_of(const float* image, const RegionSample& row, const RegionSample& column, bool begins,
                        float* largest) const noexcept {
     const std::size_t channels = images_.channels;
     if (row.is_outside || column.is_outside) {
