@@ -344,9 +344,31 @@ def test_products_with_relative_places(random_numbers: np.random.Generator, proj
     assert_like_onnxruntime(model, {"x": random_numbers.normal(0, 0.3, (1, 9, 16)).astype(np.float32)})
 
 
+@pytest.mark.parametrize("operator", ["ReduceMin", "Min"])
+def test_the_best_as_many_as_there_are(random_numbers: np.random.Generator, operator: str) -> None:
+    """Of each class, as detectors choose candidates: four, or all."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", (3, "found")))
+    found = builder.node("Slice", [builder.node("Shape", [x]), np.array([1]), np.array([2])])
+    if operator == "Min":
+        most = builder.node("Min", [found, np.int64([4])])
+    else:
+        most = builder.node("ReduceMin", [builder.node("Concat", [np.int64([4]), found], axis=0)], keepdims=1)
+    best, _ = builder.node("TopK", [x, most], 2)
+    builder.output(best, "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"x": (3, found)} for found in (5, 9, 4, 3, 1)], 1)
+    assert_like_onnxruntime(model, {"x": random_numbers.normal(0, 1, (3, 9)).astype(np.float32)})
+
+
 NODES_OF_SHAPES: Final[dict[str, tuple[str, list[Any], dict[str, Any]]]] = {
     "beyond both ends": ("Slice", [ints(-100), ints(-200), ints(0), ints(-1)], {}),
     "product along no axis": ("ReduceProd", [], {"noop_with_empty_axes": 1}),
+    **{
+        f"{operator} to {('a scalar', 'one')[keeps]}": (operator, [ints(-1)], {"keepdims": keeps})
+        for operator in ("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")
+        for keeps in (0, 1)
+    },
     **{f"to {shape}": ("Reshape", [ints(*shape)], {}) for shape in ([3, 1], [-1], [0], [0, -1], [1, 3])},
 }
 

@@ -252,21 +252,25 @@ def _where(node: Node, operands: Sequence[Constant]) -> Constant | None:
     return _of(np.where(_known(condition), a.entries, b.entries), a.dtype)
 
 
-def _product(node: Node, operands: Sequence[Constant]) -> Constant | None:
-    if (
-        operands[0].dtype not in _INTEGERS
-        or operands[0].entries.ndim != 1
-        or len(operands) > 1
-        or "axes" in node.attributes
-    ):
+_REDUCTIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "ReduceMax": max,
+    "ReduceMin": min,
+    "ReduceProd": operator.mul,
+    "ReduceSum": operator.add,
+}
+
+
+def _reduced(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    """Return one entry of all those of a row of integers."""
+    given, axes = operands[0], _axes(node, operands)
+    if given.dtype not in _INTEGERS or given.entries.ndim != 1 or (axes and tuple(axes) not in ((0,), (-1,))):
         return None
-    if node.attributes.get("noop_with_empty_axes", 0):
-        return operands[0]
-    entries = operands[0].entries.tolist()
-    product = numbers(entries[:1] or [1], operands[0].dtype)
-    for entry in entries[1:]:
-        product = _each(operator.mul, [product, numbers([entry], operands[0].dtype)], operands[0].dtype)
-    return product if node.attributes.get("keepdims", 1) else _of(product.entries.reshape(()), operands[0].dtype)
+    if not axes and node.attributes.get("noop_with_empty_axes", 0):
+        return given
+    result, *others = (numbers([entry], given.dtype) for entry in given.entries.tolist())
+    for other in others:
+        result = _each(_REDUCTIONS[node.operator], [result, other], given.dtype)
+    return result if node.attributes.get("keepdims", 1) else _of(result.entries.reshape(()), given.dtype)
 
 
 _Rule = Callable[[Node, Sequence[Constant]], Constant | None]
@@ -285,5 +289,5 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "Ceil": _rounded,
     "Equal": _equal,
     "Where": _where,
-    "ReduceProd": _product,
+    **dict.fromkeys(_REDUCTIONS, _reduced),
 }
