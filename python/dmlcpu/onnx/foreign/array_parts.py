@@ -23,6 +23,7 @@ _HALF_PIXEL_SINCE: Final = 16
 # Of a cell along an axis, and of a region: more than anybody asks for.
 _MOST_SAMPLES: Final = 64
 _MOST_CELLS: Final = 1024
+_KINDS_OF_NUMBERS: Final = "biuf"  # numpy's own, conditions included
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +79,13 @@ def is_function_of_arrays(node: Node, types: Mapping[str, np.dtype[np.generic] |
     if not function.least_inputs <= len(node.inputs) <= len(function.types):
         return False
     read = enumerate(zip(node.inputs, function.types, strict=False))
-    return all(types.get(name) == dtype if name else place >= function.least_inputs for place, (name, dtype) in read)
+    return all(
+        _is_taken(types.get(name), dtype) if name else place >= function.least_inputs for place, (name, dtype) in read
+    )
+
+
+def _is_taken(given: np.dtype[Any] | None, dtype: np.dtype[Any] | None) -> bool:
+    return given == dtype if dtype is not None else given is not None and given.kind in _KINDS_OF_NUMBERS
 
 
 def _non_max_suppression(node: Node, inputs: list[Array | None], device: Device) -> Array:
@@ -148,19 +155,25 @@ def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
         raise InvalidModelError(f"node {node}: {error}") from None
 
 
+def _non_zero(node: Node, inputs: list[Array | None], device: Device) -> Array:
+    (given,) = inputs
+    assert given is not None
+    return np.array(np.nonzero(np.atleast_1d(given)), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class _Function:
     """What computes an operator.
 
     Attributes:
         compute: Takes a node, its inputs, None where one is absent, and where it runs.
-        types: Of the inputs, those that may be left out included.
+        types: Of the inputs, those that may be left out included; None of one that may be any numbers.
         least_inputs: So many of them have to be there.
         suits: Whether it does what the attributes of a node ask for.
     """
 
     compute: Callable[[Node, list[Array | None], Device], Array]
-    types: tuple[np.dtype[Any], ...]
+    types: tuple[np.dtype[Any] | None, ...]
     least_inputs: int
     suits: Callable[[Node], bool] = lambda node: True
 
@@ -169,6 +182,7 @@ _FUNCTIONS: Final[Mapping[tuple[str, str], _Function]] = {
     ("", "NonMaxSuppression"): _Function(
         _non_max_suppression, (FLOAT32, FLOAT32, INT64, FLOAT32, FLOAT32), least_inputs=2
     ),
+    ("", "NonZero"): _Function(_non_zero, (None,), least_inputs=1),
     ("", "RoiAlign"): _Function(_roi_align, (FLOAT32, FLOAT32, INT64), least_inputs=3, suits=_is_of_few_samples),
 }
 OPERATORS: Final = frozenset(operator for _, operator in _FUNCTIONS)

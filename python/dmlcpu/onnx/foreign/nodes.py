@@ -12,6 +12,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constant_arrays import Array, Constant
+from dmlcpu.onnx.foreign.array_parts import is_function_of_arrays
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
@@ -43,7 +44,8 @@ def taken_together(
 ) -> tuple[list[Node], list[Node], bool]:
     """Choose nodes that another runtime runs as one part: those without a kernel, and what follows in floating point.
 
-    Of sequences that these make the later readers go with them, and all that leads to those.
+    Of sequences that these make the later readers go with them, and all that leads to those. Nodes that functions of
+    arrays compute are taken alone, as what follows them may have kernels.
 
     Args:
         nodes: That are not native, in order.
@@ -56,6 +58,8 @@ def taken_together(
     Raises:
         InvalidModelError: No node can be taken.
     """
+    if alone := [node for node in nodes if _is_for_arrays(node, values)]:
+        return alone, [node for node in nodes if node not in alone], False
     taken: list[Node] = []
     rest: list[Node] = []
     made: set[str] = set()
@@ -79,6 +83,12 @@ def taken_together(
         taken = [node for node in nodes if node in taken or node in lead]
         rest = [node for node in rest if node not in lead]
     return taken, rest, by_reference
+
+
+def _is_for_arrays(node: Node, values: Mapping[str, Value]) -> bool:
+    """Return whether a function of arrays computes a node from what is there."""
+    is_ready = all(name in values for name in node.reads)
+    return is_ready and is_function_of_arrays(node, {name: element_type(values[name]) for name in node.reads})
 
 
 # Operators that make sequences, or what may hold one.

@@ -18,17 +18,19 @@ from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import reaching
 from dmlcpu.onnx.planning.planner import make_plan
-from dmlcpu.onnx.planning.plans import Plan, PlanKey, Rest
+from dmlcpu.onnx.planning.plans import NativePart, Plan, PlanKey, Rest
 from dmlcpu.onnx.planning.templates import Templates
 from dmlcpu.onnx.values import Tensor
 
 __all__ = ["PlannedModel"]
 
 # The shapes of a rest are others in most runs. After so many plans it is decided who goes on with it: native graphs,
-# for which each run takes so many us to plan, or onnxruntime, which plans nothing, but takes longer for each byte.
+# for which each run takes so many us to plan, or onnxruntime, which plans nothing, but takes longer for each node, and
+# for each byte.
 _PLANS_TO_DECIDE: Final = 8
 _COST_OF_A_NODE: Final = 50.0
-_COST_OF_A_STEP: Final = 12.0  # where a template gives the plan
+_COST_OF_A_STEP: Final = 6.0  # where a template gives the plan
+_GAIN_OF_A_NODE: Final = 4.0
 _GAIN_OF_A_BYTE: Final = 5e-5  # that steps read or write
 
 
@@ -103,9 +105,11 @@ class PlannedModel:
         """Return about how many us native graphs gain in a run whose shapes templates know, the rests included."""
         if self._last is None:
             return 0.0
-        steps = [step for graph in self._last.graphs for step in graph.steps]
+        native = [part for part in self._last.parts if isinstance(part, NativePart)]
+        steps = [step for part in native for step in part.graph.steps]
         rest = self.rest_of(self._last)
-        own = _GAIN_OF_A_BYTE * sum(step.size for step in steps) - _COST_OF_A_STEP * len(steps)
+        own = _GAIN_OF_A_NODE * sum(len(part.nodes) for part in native) - _COST_OF_A_STEP * len(steps)
+        own += _GAIN_OF_A_BYTE * sum(step.size for step in steps)
         return own + (0.0 if rest is None else rest._gain())
 
     def _plan_elsewhere(self, arrays: Mapping[str, ArrayType]) -> Plan | None:

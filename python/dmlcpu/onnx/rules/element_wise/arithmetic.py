@@ -144,8 +144,8 @@ _FUNCTIONS: Final[Mapping[str, tuple[FloatBinary, str]]] = {
 
 
 def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A function of two floats, at least one of which is computed; of more, one after the other."""
-    if len(inputs) > 2:
+    """A function of two floats, at least one of which is computed; of more, one after the other, of one it is that."""
+    if len(inputs) != 2:
         value = present(inputs[0])
         for other in inputs[1:]:
             value = on_floats(lowering, _FUNCTIONS[node.operator][0], value, present(other))

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
+from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -36,6 +37,8 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
         raise NotNative(f"indices of shape {indices.shape} for {value.shape}, of which {batch} axes are batches")
     if indices.shape[:batch] != value.shape[:batch]:
         raise NotNative(f"batches {indices.shape[:batch]} of indices for batches {value.shape[:batch]}")
+    if 0 in indices.shape:
+        return [nothing(value, (*indices.shape[:-1], *value.shape[named:]))]
     lengths = value.shape[:named]
     rows = reshaped(lowering, value, (math.prod(lengths), *value.shape[named:]))
     if isinstance(indices, Constant | Dequantized):
@@ -75,11 +78,11 @@ def _named_rows(indices: Array, *lengths: int) -> Array:
     """Return the rows that constant indices name.
 
     Raises:
-        NotNative: There are none, or some are out of range.
+        NotNative: Some are out of range.
     """
     bounds = np.array(lengths, np.int64)
-    if not indices.size or (indices < -bounds).any() or (indices >= bounds).any():
-        raise NotNative("no indices, or some out of range")
+    if (indices < -bounds).any() or (indices >= bounds).any():
+        raise NotNative("indices out of range")
     steps = row_major_strides(lengths)
     places: Array = (np.where(indices < 0, indices + bounds, indices) * np.array(steps, np.int64)).sum(-1)
     return places

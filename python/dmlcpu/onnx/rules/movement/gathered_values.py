@@ -225,6 +225,9 @@ def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices:
     Raises:
         NotNative: They are no indices of the axis.
     """
+    shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
+    if 0 in indices.shape:
+        return nothing(value, shape)
     if isinstance(indices, FreeArray) and isinstance(value, Dequantized):
         return _taken_of_constants(lowering, value, axis, indices)
     places: Any = derived(_counted_from_front, source_of(indices), value.shape[axis])
@@ -233,7 +236,7 @@ def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices:
         return view
     # Indices of several axes make more axes than images have.
     part = gathered(lowering, value, {axis: derived(np.ravel, places)}, is_image=len(indices.shape) == 1)
-    return reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
+    return reshaped(lowering, part, shape)
 
 
 def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indices: FreeArray) -> Value:
@@ -255,9 +258,9 @@ def _counted_from_front(indices: Array, length: int) -> Array:
     """Return indices counted from the front.
 
     Raises:
-        NotNative: There are none, or they are no indices of an axis of this length.
+        NotNative: They are no indices of an axis of this length.
     """
-    if indices.size == 0 or indices.dtype.kind not in "iu":
+    if indices.dtype.kind not in "iu":
         raise NotNative("no indices")
     if indices.min() < -length or indices.max() >= length:
         raise NotNative("indices out of range")

@@ -87,11 +87,13 @@ def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
     """Return a value with its elements, in row-major order, under another shape.
 
     Raises:
-        NotNative: The shape has not as many, or none.
+        NotNative: The shape has not as many.
     """
     lengths = tuple(shape)
-    if math.prod(lengths) != math.prod(value.shape) or 0 in lengths:
+    if math.prod(lengths) != math.prod(value.shape):
         raise NotNative(f"{value.shape} as {lengths}")
+    if 0 in lengths:
+        return nothing(value, lengths)
     if isinstance(value, Dequantized) and value.scale.size > 1:
         axis = _axis_after_reshape(value.shape, value.axis, lengths)
         if axis is not None:
