@@ -120,6 +120,25 @@ def test_bits_are_those_of_three_passes(random_numbers: np.random.Generator) -> 
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("length", [7, "H"])
+def test_an_image_of_constants(random_numbers: np.random.Generator, length: int | str) -> None:
+    """Positions follow from lengths alone, and so do their codes, scale and zero point."""
+    builder = Builder()
+    x = builder.input("float32", (2, CHANNELS, length, 7))
+    lengths = builder.node("Concat", [np.int64([1, 3]), builder.node("Shape", [x], start=2)], axis=0)
+    places = builder.node("ConstantOfShape", [lengths])
+    places = builder.node("CumSum", [builder.node("Add", [places, np.float32(0.3)]), np.int64(2)])
+    codes_of_places, scale, point = builder.node("DynamicQuantizeLinear", [places], 3)
+    weights = codes(random_numbers, "int8", (CHANNELS, 3, 1, 1))
+    sums = builder.node("Cast", [builder.node("ConvInteger", [codes_of_places, weights, point, np.int8(0)])], to=1)
+    builder.output(builder.node("Add", [x, builder.node("Mul", [sums, scale])]), "float32")
+    feeds = {"x": random_numbers.standard_normal((2, CHANNELS, 7, 7), np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds)
+    session = dmlcpu.InferenceSession(builder.build())
+    session.run(None, feeds)
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+
+
 @pytest.mark.parametrize("operator", ["ConvInteger", "MatMulInteger"])
 @pytest.mark.parametrize("reader", ["Add", "Sub", "Max", "ReduceSum"])
 def test_sums_that_stay_integers(random_numbers: np.random.Generator, operator: str, reader: str) -> None:

@@ -36,7 +36,7 @@ class IntegerConvolution(Deferred):
             NotNative: Its operands are not of codes, or do not fit each other.
         """
         x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
-        if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
+        if not isinstance(x, Tensor | Constant) or x.dtype not in CODE_TYPES:  # positions are constants, mostly
             raise NotNative("an input that is no tensor of codes")
         weights = codes_of_filter(w)
         groups = groups_of(node, x.shape, weights.shape)
