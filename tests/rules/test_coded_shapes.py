@@ -55,6 +55,46 @@ def test_positions(length: int) -> None:
     assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
 
 
+def same_margins(builder: Builder, shape: str, axis: int) -> tuple[str, str]:
+    """How much goes before and behind an axis so that windows of 3, 2 apart, begin at each even place."""
+    one, two, nothing = (builder.dequantized(np.array(code, np.uint8), 0.1, POINT) for code in (10, 20, 0))
+    length = builder.node("Cast", [builder.node("Gather", [shape, np.int64(axis)])], to=1)
+    last = builder.node(
+        "Mul", [builder.node("Sub", [builder.node("Ceil", [builder.node("Div", [length, two])]), one]), two]
+    )
+    last = builder.dequantized(builder.quantized(last, 0.1, POINT), 0.1, POINT)
+    reached = builder.node("Add", [builder.node("Add", [last, two]), one])
+    lacking = builder.node("Clip", [builder.node("Sub", [reached, length]), nothing])
+    before = builder.node("Floor", [builder.node("Div", [lacking, two])])
+    margins = (before, builder.node("Sub", [lacking, before]))
+    of_one_axis = (builder.node("Unsqueeze", [margin, np.array([0])]) for margin in margins)
+    before, behind = (builder.dequantized(builder.quantized(margin, 0.1, POINT), 0.1, POINT) for margin in of_one_axis)
+    return before, behind
+
+
+def test_margins() -> None:
+    """The padding is joined in codes, and whole numbers are made of all of these together, as EfficientNet's are."""
+    builder = Builder()
+    x = builder.input("float32", ("N", 4, "H", "W"))
+    shape = builder.node("Shape", [x])
+    rows, columns = same_margins(builder, shape, 2), same_margins(builder, shape, 3)
+    joined = builder.node("Concat", [rows[0], columns[0], rows[1], columns[1]], axis=0)
+    whole = builder.node("Cast", [builder.dequantized(builder.quantized(joined, 0.1, POINT), 0.1, POINT)], to=INT64)
+    before, behind = builder.node("Split", [whole, np.array([2, 2])], 2, axis=0)
+    pads = builder.node("Concat", [np.zeros(2, np.int64), before, np.zeros(2, np.int64), behind], axis=0)
+    value = builder.dequantized(builder.quantized(x, 0.1, POINT), 0.1, POINT)
+    padded = builder.node("Pad", [value, pads])
+    builder.output(builder.quantized(padded, 0.1, POINT), "uint8")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for height, width in ((8, 5), (7, 6), (9, 9)):
+        feeds = {"x": np.linspace(0, 20, 2 * 4 * height * width, dtype=np.float32).reshape(2, 4, height, width)}
+        assert_like_onnxruntime(model, feeds, equal=True)
+        session.run(None, feeds)
+        assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    assert_templates_follow_the_rules(model, [{"x": (count, 4, 8, 5)} for count in (1, 3)], 1)
+
+
 @pytest.mark.parametrize("mover", ["Identity", "Transpose", "Reshape"])
 def test_weights_of_one_element_stay_codes(random_numbers: np.random.Generator, mover: str) -> None:
     builder = Builder()

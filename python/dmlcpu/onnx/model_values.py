@@ -39,8 +39,13 @@ __all__ = ["MALFORMED", "ModelValues", "outer_value"]
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # Operators that shapes and positions are computed with; others move codes, and keep them.
 _OF_NUMBERS: Final = frozenset(
-    {"Add", "Cast", "Ceil", "Div", "Floor", "Max", "Min", "Mod", "Mul", "Pow", "Round", "Sub"}
-)
+    {
+        "Abs", "Add", "Cast", "Ceil", "Clip", "Concat", "Div", "Floor", "Max", "Min", "Mod", "Mul", "Neg", "Pow",
+        "Reciprocal", "Round", "Sqrt", "Sub",
+    }
+)  # fmt: skip
+# Types that codes are cast to as numbers, however many they are: weights stay floats.
+_WHOLE_NUMBERS: Final = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 # What constants are that stand for dequantized codes.
 _OF_CODES: Final = (Dequantized, ConstantOfBlocks)
 # What rules raise where a node has not what a valid one has.
@@ -275,8 +280,9 @@ class ModelValues:
         # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
         if has_rule and node.operator not in _OF_NUMBERS:
             return inputs
+        of_any_size = not has_rule or (node.operator == "Cast" and node.attributes.get("to") in _WHOLE_NUMBERS)
         for value in inputs:
-            if value is not None and not _is_known(value, of_any_size=not has_rule):
+            if value is not None and not _is_known(value, of_any_size):
                 return inputs
         return [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
 
