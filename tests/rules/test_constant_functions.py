@@ -36,8 +36,12 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Not": ("Not", [BOOLS], {}),
     "Not of one": ("Not", [np.array(True)], {}),
     "Slice of one": ("Slice", [np.array(3), np.zeros(0, np.int64), np.zeros(0, np.int64)], {}),
-    **{f"{name} {dtype}": (name, [MIXED[dtype]], {}) for name in ("Neg", "Abs") for dtype in ("int64", "float32")},
-    "Abs uint8": ("Abs", [MIXED["uint8"]], {}),
+    **{
+        f"{name} {dtype}": (name, [MIXED[dtype]], {})
+        for name in ("Neg", "Abs", "Sign")
+        for dtype in ("int64", "float32")
+    },
+    **{f"{name} uint8": (name, [MIXED["uint8"]], {}) for name in ("Abs", "Sign")},
     "GatherND": ("GatherND", [INTEGERS, np.array([[[1, 2]], [[0, -1]]])], {}),
     "GatherND of rows": ("GatherND", [FLOATS, np.array([[1], [0], [-2]])], {}),
     "GatherND of one": ("GatherND", [OTHERS, np.array([2])], {}),
@@ -54,10 +58,23 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Cast of BOOL": ("Cast", [BOOLS], {"to": 6}),
     "Range": ("Range", [np.array(3), np.array(20), np.array(4)], {}),
     "Range backwards": ("Range", [np.array(3), np.array(-20), np.array(-4)], {}),
+    "Range of floats": ("Range", [np.array(number, np.float32) for number in (0.1, 1.3, 0.3)], {}),
+    "Range of doubles": ("Range", [np.array(number) for number in (3.0, -1.0, -0.7)], {}),
     "Range of nothing": ("Range", [np.array(3), np.array(3), np.array(1)], {}),
     "ConstantOfShape": ("ConstantOfShape", [np.array([2, 3])], {}),
     "ConstantOfShape by a value": ("ConstantOfShape", [np.array([4])], {"value": np.array([-9])}),
     "ConstantOfShape of nothing": ("ConstantOfShape", [np.array([0, 4])], {"value": np.array([True])}),
+    "EyeLike": ("EyeLike", [INTEGERS], {}),
+    "EyeLike of a diagonal": ("EyeLike", [FLOATS], {"k": -1, "dtype": 9}),
+    **{
+        f"OneHot {axis}": ("OneHot", [INTEGERS, np.array(4), np.array([-3, 5])], {"axis": axis})
+        for axis in (0, 1, 2, -1, -3)
+    },
+    "OneHot of floats": ("OneHot", [np.array(2, np.int32), np.array(3), np.float32([0.25, -1.5])], {}),
+    "OneHot of bytes": ("OneHot", [OTHERS, np.array(7), np.uint8([200, 3])], {}),
+    "NonZero": ("NonZero", [INTEGERS], {}),
+    "NonZero of BOOL": ("NonZero", [BOOLS[1]], {}),
+    "NonZero of nothing": ("NonZero", [FLOATS[:0]], {}),
     "Expand": ("Expand", [INTEGERS[:, None], np.array([4, 1])], {}),
     "Expand to fewer axes": ("Expand", [FLOATS, np.array([1])], {}),
     "Gather": ("Gather", [INTEGERS, np.array([[1, -1], [0, 0]])], {"axis": 1}),
@@ -72,6 +89,14 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Transpose": ("Transpose", [INTEGERS], {}),
     "Transpose by axes": ("Transpose", [INTEGERS[None]], {"perm": [1, 0, 2]}),
     "Reshape": ("Reshape", [INTEGERS, np.array([0, -1, 1])], {}),
+    "Reshape to nothing": ("Reshape", [INTEGERS[:0], np.array([3, 0])], {"allowzero": 1}),
+    "Reshape to a length": ("Reshape", [INTEGERS, np.array([3, -1])], {"allowzero": 1}),
+    **{f"Flatten {axis}": ("Flatten", [INTEGERS[None, :, None]], {"axis": axis}) for axis in (0, 2, 4, -1)},
+    "Flatten one": ("Flatten", [np.array(3)], {}),
+    "Flatten of BOOL": ("Flatten", [BOOLS], {}),
+    "Pad": ("Pad", [INTEGERS, np.array([1, 0, 2, 3])], {}),
+    "Pad by a value": ("Pad", [FLOATS, np.array([1, 0, 2, 3]), np.array(-0.5, np.float32)], {}),
+    "Pad BOOL": ("Pad", [BOOLS, np.array([0, 1, 0, 0]), np.array(True)], {}),
     "Trilu": ("Trilu", [np.arange(12).reshape(3, 4)], {}),
     **{
         f"Clip {dtype}": ("Clip", [array, np.array(2, dtype), np.array(11, dtype)], {})
@@ -101,7 +126,15 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
 }
 
 
-def model_of(operator: str, arrays: list[Array], attributes: dict[str, Any]) -> onnx.ModelProto:
+DEQUANTIZED: Final[dict[str, tuple[list[Array], dict[str, Any]]]] = {
+    "one scale": ([np.uint8([[0, 255], [7, 8]]), np.array(0.1, np.float32), np.array(7, np.uint8)], {}),
+    "rows": ([np.int8([[-128, 127], [7, 8]]), np.float32([0.1, 3]), np.int8([7, -2])], {"axis": 0}),
+    "32 bits": ([np.array([[1 << 30], [-3]], np.int32), np.float32([0.3]), np.array(1, np.int32)], {}),
+    "no zero points": ([INTEGERS.astype(np.int32), np.float32([2, 3, 0.7])], {}),
+}
+
+
+def model_of(operator: str, arrays: list[Array], attributes: dict[str, Any], version: int = 17) -> onnx.ModelProto:
     inputs = [
         onnx.helper.make_tensor_value_info(f"x{index}", onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for index, array in enumerate(arrays)
@@ -112,7 +145,7 @@ def model_of(operator: str, arrays: list[Array], attributes: dict[str, Any]) -> 
     }
     node = onnx.helper.make_node(operator, [value.name for value in inputs], ["y"], **given)
     graph = onnx.helper.make_graph([node], "graph", inputs, [onnx.helper.make_empty_tensor_value_info("y")])
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -125,6 +158,17 @@ def test_results_are_the_evaluators(case: str) -> None:
     assert ours is not None
     assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
     assert ours.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("case", DEQUANTIZED)
+@pytest.mark.parametrize("version", [13, 21])
+def test_dequantized_codes_are_the_evaluators(case: str, version: int) -> None:
+    """It has the operator from version 19 on, and the results are those of the versions before."""
+    arrays, attributes = DEQUANTIZED[case]
+    node = load_model(model_of("DequantizeLinear", arrays, attributes, version).SerializeToString()).nodes[0]
+    evaluator = ReferenceEvaluator(model_of("DequantizeLinear", arrays, attributes, 21))
+    [expected] = evaluator.run(None, {f"x{index}": array for index, array in enumerate(arrays)})
+    np.testing.assert_array_equal(by_numpy(node, arrays), expected, strict=True)
 
 
 def test_clip_without_a_lower_limit() -> None:
@@ -155,6 +199,21 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "shapes that do not fit": ("Add", [INTEGERS, OTHERS[:2]], {}),
     "a range without steps": ("Range", [np.array(0), np.array(9), np.array(0)], {}),
     "a range too long": ("Range", [np.array(0), np.array(1 << 40), np.array(1)], {}),
+    "a range of floats too long": ("Range", [np.float32(0), np.float32(1), np.float32(1e-9)], {}),
+    "a range to no number": ("Range", [np.float32(0), np.float32(np.nan), np.float32(1)], {}),
+    "a diagonal of one axis": ("EyeLike", [OTHERS], {}),
+    "a diagonal of texts": ("EyeLike", [INTEGERS], {"dtype": 8}),
+    "indices of a large depth": ("OneHot", [OTHERS, np.array(1 << 30), OTHERS[:2]], {}),
+    "indices by floats": ("OneHot", [FLOATS, np.array(3), OTHERS[:2]], {}),
+    "one of conditions": ("OneHot", [OTHERS, np.array(3), BOOLS[0, :2]], {}),
+    "places in no axis": ("NonZero", [np.array(3)], {}),
+    "scales of blocks": ("DequantizeLinear", [INTEGERS.astype(np.int8), FLOATS, INTEGERS.astype(np.int8)], {}),
+    "scales of an axis that is not there": ("DequantizeLinear", [np.int8([1, 2]), FACTORS.reshape(-1)], {}),
+    "another type of zero points": ("DequantizeLinear", [np.int8([1, 2]), np.float32(1), np.uint8(0)], {}),
+    "less than nothing around": ("Pad", [INTEGERS, np.array([0, -1, 0, 0])], {}),
+    "what is there around": ("Pad", [INTEGERS, np.array([0, 1, 0, 0])], {"mode": "edge"}),
+    "too much around": ("Pad", [INTEGERS, np.array([1 << 30, 0, 0, 0])], {}),
+    "axes that are not there": ("Pad", [INTEGERS, np.array([1, 0, 0, 0, 1, 1])], {}),
     "an array too large": ("ConstantOfShape", [np.array([1 << 30, 1 << 30])], {}),
     "lengths below 0": ("ConstantOfShape", [np.array([-1, -1])], {}),
     "an expansion too large": ("Expand", [OTHERS, np.array([1 << 30, 1])], {}),

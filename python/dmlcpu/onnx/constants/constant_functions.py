@@ -59,9 +59,10 @@ def _constant(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 def _range(node: Node, arrays: Sequence[Array]) -> Array | None:
     start, end, step = (array.item() for array in arrays)
-    if arrays[0].dtype.kind != "i" or len({array.dtype for array in arrays}) != 1:
+    dtype = arrays[0].dtype
+    if not (dtype.kind == "i" or dtype in _FLOATS) or len({array.dtype for array in arrays}) != 1:
         return None
-    return np.arange(start, end, step).astype(arrays[0].dtype) if (end - start) // step < MOST_ELEMENTS else None
+    return np.arange(start, end, step).astype(dtype) if (end - start) // step < MOST_ELEMENTS else None
 
 
 def _affine_grid(node: Node, arrays: Sequence[Array]) -> Array:
@@ -82,6 +83,54 @@ def _constant_of_shape(node: Node, arrays: Sequence[Array]) -> Array | None:
     value = node.attributes.get("value", np.zeros(1, np.float32))
     shape = tuple(arrays[0].tolist())
     return np.full(shape, value.item(), value.dtype) if is_small(shape) and value.dtype in _PLAIN else None
+
+
+def _eye_like(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return ones on a diagonal of a matrix."""
+    [array] = arrays
+    named = node.attributes.get("dtype")
+    dtype = array.dtype if named is None else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(named))
+    rows, columns = array.shape
+    is_taken = dtype in _PLAIN and is_small(array.shape)
+    return np.eye(rows, columns, node.attributes.get("k", 0), dtype) if is_taken else None
+
+
+def _one_hot(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return, along a new axis, one value at what indices name, and another elsewhere."""
+    indices, depth, values = arrays
+    count = depth.item()
+    axis = range(indices.ndim + 1)[node.attributes.get("axis", -1)]
+    are_integers = {indices.dtype.kind, depth.dtype.kind} == {"i"}
+    if not are_integers or depth.ndim or not is_small((*indices.shape, count)) or values.dtype.kind not in "iuf":
+        return None
+    places = np.arange(count).reshape(-1, *(1,) * (indices.ndim - axis))
+    named = np.where(indices < 0, indices + np.int64(count), indices)
+    off, on = values
+    made: Array = (places == np.expand_dims(named, axis)).astype(values.dtype) * (on - off) + off
+    return made
+
+
+def _non_zero(node: Node, arrays: Sequence[Array]) -> Array | None:
+    [array] = arrays
+    return np.stack(np.nonzero(array)).astype(np.int64) if array.ndim and array.size <= MOST_ELEMENTS else None
+
+
+def _dequantized(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return codes by one scale, or by one for each index of an axis, as FLOAT32; before version 19 as from then on."""
+    codes, scale, *points = arrays
+    is_plain = not node.attributes.get("block_size", 0) and not node.attributes.get("output_dtype", 0)
+    if not is_plain or scale.dtype != np.float32 or codes.dtype.kind not in "iu" or codes.size > MOST_ELEMENTS:
+        return None
+    if any([point.dtype != codes.dtype for point in points]) or any([array.ndim > 1 for array in arrays[1:]]):
+        return None
+    along = [1] * codes.ndim
+    if scale.size > 1:
+        along[node.attributes.get("axis", 1)] = -1
+    scale, *points = [array.reshape(along if array.size > 1 else ()) for array in (scale, *points)]
+    differences = codes.astype(np.float32)
+    for point in points:
+        differences = differences - point  # in double precision of 32 bits
+    return np.asarray(differences * scale).astype(np.float32)
 
 
 def _are_small_together(arrays: Sequence[Array]) -> bool:
@@ -201,6 +250,10 @@ _FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "Range": _range,
     "AffineGrid": _affine_grid,
     "ConstantOfShape": _constant_of_shape,
+    "EyeLike": _eye_like,
+    "OneHot": _one_hot,
+    "NonZero": _non_zero,
+    "DequantizeLinear": _dequantized,
     "Cast": _cast,
     "CumSum": _cumulative_sums,
     "ReduceMax": _reduced(np.maximum),
@@ -228,6 +281,7 @@ _FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "Relu": _of_one(lambda array: np.maximum(array, 0), "iuf"),
     "Neg": _of_one(np.negative, "if"),
     "Abs": _of_one(np.abs, "iuf"),
+    "Sign": _of_one(np.sign, "iuf"),
     "Sqrt": _of_one(np.sqrt),
     "Exp": _of_one(np.exp),
     "Log": _of_one(np.log),

@@ -119,7 +119,6 @@ ELEMENT_FUNCTIONS: Final[Mapping[str, ElementFunction]] = {
     "Tanh": ElementFunction(6, np.tanh),
     "Reciprocal": ElementFunction(6, np.reciprocal),
     "Round": ElementFunction(11, np.round),
-    "Sign": ElementFunction(9, np.sign),
     "Tan": ElementFunction(7, np.tan),
     "Asin": ElementFunction(7, np.arcsin),
     "Acos": ElementFunction(7, np.arccos),

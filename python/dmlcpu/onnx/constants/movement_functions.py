@@ -37,18 +37,23 @@ def is_small(shape: Sequence[int]) -> bool:
 
 
 def _reshape(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """Return an array in another shape, in which 0 is the length that it has there.
+    """Return an array in another shape, in which 0 is the length that it has there, or none.
 
     Raises:
         NotNative: A length is below -1, which the evaluator takes.
     """
     array, shape = arrays
-    if node.attributes.get("allowzero", 0):
-        return None
-    lengths = [length or array.shape[axis] for axis, length in enumerate(shape.tolist())]
+    lengths: list[int] = shape.tolist()
+    if not node.attributes.get("allowzero", 0):
+        lengths = [length or array.shape[axis] for axis, length in enumerate(lengths)]
     if min(lengths, default=0) < -1:
         raise NotNative(f"a shape of {lengths}")
     return array.reshape(lengths)
+
+
+def _flatten(node: Node, arrays: Sequence[Array]) -> Array:
+    [array] = arrays
+    return array.reshape(math.prod(array.shape[: node.attributes.get("axis", 1)]), -1)
 
 
 def given_axes(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
@@ -173,6 +178,23 @@ def _tile(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.tile(array, counts) if is_small(lengths) else None
 
 
+def _pad(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return an array between repetitions of one element, of which there are none below 0."""
+    named = dict(zip(filter(None, node.inputs), arrays, strict=True))
+    array, pads, value, axes = (named.get(name) for name in (*node.inputs, "", "")[:4])
+    if array is None or pads is None or node.version < 11 or node.attributes.get("mode", b"constant") != b"constant":
+        return None
+    element = 0 if value is None else value.reshape(()).astype(array.dtype)
+    count = pads.size // 2
+    widths = [(0, 0)] * array.ndim
+    for axis, begin, end in zip(
+        range(array.ndim) if axes is None else axes.tolist(), pads[:count].tolist(), pads[count:].tolist(), strict=True
+    ):
+        widths[axis] = begin, end
+    lengths = [begin + length + end for length, (begin, end) in zip(array.shape, widths, strict=True)]
+    return np.pad(array, widths, constant_values=element) if is_small(lengths) else None
+
+
 def _trilu(node: Node, arrays: Sequence[Array]) -> Array | None:
     array, diagonal = arrays[0], arrays[1].item() if len(arrays) > 1 else 0
     if array.size > MOST_ELEMENTS:
@@ -184,6 +206,7 @@ def _trilu(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 MOVEMENT_FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "Reshape": _reshape,
+    "Flatten": _flatten,
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,
     "Transpose": _transpose,
@@ -194,6 +217,7 @@ MOVEMENT_FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "GatherND": _gather_nd,
     "ScatterND": _scatter_nd,
     "Expand": _expand,
+    "Pad": _pad,
     "Trilu": _trilu,
     "Tile": _tile,
 }
