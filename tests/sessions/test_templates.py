@@ -86,8 +86,8 @@ DETECTORS: Final = [
 
 @pytest.mark.parametrize(("mode", "spelled"), DETECTORS)
 def test_images_of_all_sizes(mode: str, spelled: str) -> None:
-    """One template for an image, and one for several."""
-    assert_templates_follow_the_rules(detector(mode, spelled), IMAGES, 2)
+    """One template for one image and several."""
+    assert_templates_follow_the_rules(detector(mode, spelled), IMAGES, 1)
 
 
 @pytest.mark.parametrize("options", [{"mode": "cubic"}, {"mode": "linear", "antialias": 1}], ids=str)
@@ -110,7 +110,7 @@ def test_batches(network: str, form: str) -> None:
     model = with_free_batch(f"{network}.{form}.onnx")
     [value] = dmlcpu.InferenceSession(model).get_inputs()
     shapes = [{value.name: (count, *value.shape[1:])} for count in (1, 2, 3, 8, 32)]
-    assert_templates_follow_the_rules(model, shapes, 2)
+    assert_templates_follow_the_rules(model, shapes, 1)
 
 
 TEXTS: Final = [
@@ -139,7 +139,7 @@ def test_a_session_gives_the_results_of_a_new_one(random_numbers: np.random.Gene
         [ours] = session.run(None, {"x": x})
         [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
         np.testing.assert_array_equal(ours, expected)
-    assert sorted(template.uses for template in session._plans.variants.whole.templates._templates) == [3, 8]
+    assert [template.uses for template in session._plans.variants.whole.templates._templates] == [11]
 
 
 def shape_arithmetic() -> bytes:

@@ -69,7 +69,10 @@ def decided_by(function: Callable[..., bool], *arguments: Any) -> bool:
 
 def _record_of(arguments: Iterable[Any]) -> Record | None:
     """Return the record of the arguments that are known only later; None if all are known."""
-    return next((argument.record for argument in arguments if isinstance(argument, Derived)), None)
+    for argument in arguments:
+        if isinstance(argument, Derived):
+            return argument.record
+    return None
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -81,8 +84,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> broadcast_shapes((2, 1, 4), (3, 1))
     (2, 3, 4)
     """
-    rank = max(map(len, shapes), default=0)
-    result = [1] * rank
+    result = [*max(shapes, key=len, default=())]
+    rank = len(result)
     for shape in shapes:
         for axis, length in enumerate(shape, rank - len(shape)):
             if result[axis] is length or length == 1:

@@ -174,8 +174,6 @@ _LARGEST_KEY: Final = 64  # bytes
 
 def _constant_key(constant: Any) -> tuple[Any, ...]:
     """Return what a record, which keeps a constant, has entered it under; layers have small arrays of their own."""
-    if type(constant) is int:
-        return (constant,)
     if type(constant) is np.ndarray and constant.nbytes <= _LARGEST_KEY and not constant.dtype.hasobject:
         return constant.dtype, constant.shape, constant.tobytes()
     return "is", id(constant)
@@ -197,6 +195,8 @@ class Record:
         self._free: list[int] = []
         self._operations: list[_Operation] = []
         self._places: dict[tuple[Any, ...], int] = {}
+        self._numbers: dict[int, int] = {}  # the places of constants that are integers
+        self._lengths: dict[int, Length] = {}  # by place: of one object it is seen at once that it equals itself
         # Of the lengths that everything was computed for last, all decided as here; arrays among them stay with it.
         self._latest = self.values
         self._following: dict[frozenset[int], Sequence[_Operation]] = {}  # operations by the free places they depend on
@@ -206,7 +206,7 @@ class Record:
         self._free.append(len(self.values))
         self.values.append(value)
         self._begin_anew()
-        return cast(int, Length(self, self._free[-1]))
+        return self._length_at(self._free[-1])
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> int:
         """Return the place of what a function makes of lengths and constants.
@@ -217,7 +217,7 @@ class Record:
 
     def length(self, function: Callable[..., int], *arguments: Any) -> int:
         """Return the length that a function makes of others."""
-        return cast(int, Length(self, self.call(function, *arguments)))
+        return self._length_at(self._entered(function, arguments, decides=False))
 
     def decided(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """Return what a function says of lengths. A record is of use only to those of which it says the same."""
@@ -225,8 +225,14 @@ class Record:
         decision: bool = self.values[place]
         return decision
 
+    def _length_at(self, place: int) -> int:
+        length = self._lengths.get(place)
+        if length is None:
+            length = self._lengths[place] = Length(self, place)
+        return cast(int, length)
+
     def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], *, decides: bool) -> int:
-        places = tuple(map(self._place, arguments))
+        places = tuple([self._place(argument) for argument in arguments])
         key = function, places, decides
         known = self._places.get(key)
         if known is None:
@@ -242,11 +248,16 @@ class Record:
         if isinstance(argument, Derived):
             assert argument.record is self
             return argument.place
-        key = _constant_key(argument)
-        if key not in self._places:
-            self._places[key] = len(self.values)
-            self.values.append(argument)
-        return self._places[key]
+        if type(argument) is int:
+            return self._place_of(argument, argument, self._numbers)
+        return self._place_of(argument, _constant_key(argument), self._places)
+
+    def _place_of(self, constant: Any, key: Any, places: dict[Any, int]) -> int:
+        place = places.get(key)
+        if place is None:
+            place = places[key] = len(self.values)
+            self.values.append(constant)
+        return place
 
     def _begin_anew(self) -> None:
         """Compute everything at the next replay, since there is more of it."""
@@ -257,6 +268,7 @@ class Record:
         """Forget what neither decides nor leads to these values; nothing must be recorded any more."""
         self._operations = self._leading_to({value.place for value in needed}, with_decisions=True)
         self._following.clear()
+        self._lengths.clear()  # each has the record
 
     def function_of(self, made: Derived) -> RecordedFunction:
         """Return what makes an entry of free lengths, whatever else is recorded, decisions included."""

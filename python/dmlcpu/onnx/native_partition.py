@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.enums import TensorDataType
-from dmlcpu.graph.lengths import FreeDesc, derived, is_free
+from dmlcpu.graph.lengths import FreeDesc, decided_by, derived, is_free
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray, RepeatedElement
 from dmlcpu.onnx.models.nodes import Node
@@ -101,10 +101,14 @@ def check_tensor(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) 
         NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
             takes.
     """
-    if len(shape) > 8 or 0 in shape or math.prod(shape) >= _MOST_ELEMENTS:
+    if len(shape) > 8 or not decided_by(_is_taken, *shape):
         raise NotNative(f"a tensor of shape {tuple(shape)}")
     if np.dtype(dtype) not in _KERNEL_TYPES:
         raise NotNative(f"elements of type {np.dtype(dtype).name}")
+
+
+def _is_taken(*lengths: int) -> bool:
+    return 0 < math.prod(lengths) < _MOST_ELEMENTS
 
 
 def _data_type_of(dtype: np.dtype[Any]) -> TensorDataType:

@@ -31,7 +31,7 @@ from dmlcpu.onnx.refusals import NotNative
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
 
-# Each template is of use to the lengths that decide everything alike, such as one image and several.
+# Each template is of use to the lengths that decide everything alike, such as one text and several.
 _MOST_TEMPLATES: Final = 4
 # So many templates that are of no use to any other lengths, or shapes that none can be made for, are met with patience.
 _MOST_FRUITLESS: Final = 2

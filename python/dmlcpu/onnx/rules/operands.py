@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.graph.lengths import length_by
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
 from dmlcpu.onnx.lowering import Lowering
@@ -128,9 +129,15 @@ def shape_asked_for(node: Node, inputs: Sequence[Value | None]) -> tuple[int, ..
     if not node.attributes.get("allowzero", 0):
         wanted = [value.shape[axis] if length == 0 else length for axis, length in enumerate(wanted)]
     if wanted.count(-1) == 1:
-        known = math.prod(length for length in wanted if length != -1)
-        wanted[wanted.index(-1)] = math.prod(value.shape) // max(known, 1)
+        place = wanted.index(-1)
+        others = *wanted[:place], *wanted[place + 1 :]
+        wanted[place] = length_by(_length_beside, len(others), *others, *value.shape)
     return tuple(wanted)
+
+
+def _length_beside(count: int, *lengths: int) -> int:
+    """Return the length that so many others leave to the elements of a shape, which follows them."""
+    return math.prod(lengths[count:]) // max(math.prod(lengths[:count]), 1)
 
 
 def parameters_of(

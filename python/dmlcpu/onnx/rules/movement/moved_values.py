@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlcpu.graph.lengths import decided_by
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constant_arrays import Array, Constant, array_broadcast, array_in_shape, constant_by, source_of
 from dmlcpu.onnx.constants.empty_arrays import nothing
@@ -90,15 +91,24 @@ def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
         NotNative: The shape has not as many.
     """
     lengths = tuple(shape)
-    if math.prod(lengths) != math.prod(value.shape):
-        raise NotNative(f"{value.shape} as {lengths}")
-    if 0 in lengths:
+    if not decided_by(_have_as_many, len(lengths), *lengths, *value.shape):
+        if not decided_by(_have_none, len(lengths), *lengths, *value.shape):
+            raise NotNative(f"{value.shape} as {lengths}")
         return nothing(value, lengths)
     if isinstance(value, Dequantized) and value.scale.size > 1:
         axis = _axis_after_reshape(value.shape, value.axis, lengths)
         if axis is not None:
             return replace(value, held=value.codes.reshape(lengths), axis=axis)
     return moved(lowering, value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), array_in_shape, *lengths)
+
+
+def _have_as_many(rank: int, *lengths: int) -> bool:
+    """Return whether two shapes, the first one of this rank, have the same number of elements, and some."""
+    return math.prod(lengths[:rank]) == math.prod(lengths[rank:]) != 0
+
+
+def _have_none(rank: int, *lengths: int) -> bool:
+    return math.prod(lengths[:rank]) == math.prod(lengths[rank:]) == 0
 
 
 def _axis_after_reshape(before: Sequence[int], axis: int, after: Sequence[int]) -> int | None:
