@@ -217,6 +217,19 @@ def test_refuses_what_does_not_fit(
         run_native(device, "FLOAT_CONVOLUTION", tensors, {**PLAIN, **changed})
 
 
+def test_refuses_volumes(device: dmlcpu.Device) -> None:
+    sizes = {
+        "input_tensor": (4, 32, 5, 6),
+        "filter_tensor": (32, 2, 3, 3),
+        "bias_tensor": (1, 32, 1, 1),
+        "output_tensor": (3, 32, 3, 4),
+    }
+    tensors = {name: blank_tensor("FLOAT32", of_tensor, None) for name, of_tensor in sizes.items()}
+    attributes = {**PLAIN, "group_count": (32,), "depth_window": (4, 3, 1, 1, 0)}
+    with pytest.raises(ValueError, match="volumes of floats"):
+        run_native(device, "FLOAT_CONVOLUTION", tensors, attributes)
+
+
 @pytest.mark.parametrize("size", [2**31, 2**28])
 def test_filters_that_no_memory_has(device: dmlcpu.Device, size: int) -> None:
     """One float, repeated: an owned filter would be packed."""

@@ -8,7 +8,7 @@ namespace dmlcpu::test {
 namespace {
 
 struct Shape {
-  std::size_t window, stride, rows, pixels, channels, gap;
+  std::size_t window, slices, stride, rows, pixels, channels, gap;
   bool has_filter, ends_in_sums;
 
   std::size_t pixel_stride() const { return channels + gap; }
@@ -19,7 +19,8 @@ struct Shape {
 // Operands of channels in their own order, and in that of the kernel.
 class Case {
  public:
-  Case(Check& check, const Shape& shape) : check_(check), shape_(shape), codes_(shape.rows * shape.window) {
+  Case(Check& check, const Shape& shape)
+      : check_(check), shape_(shape), codes_(shape.rows * shape.slices * shape.window) {
     // From windows that begin or end in the padding to those that are within the input.
     const auto extent = static_cast<std::ptrdiff_t>((shape.pixels - 1) * shape.stride + shape.window);
     left_ = static_cast<std::ptrdiff_t>(check.below(shape.window + 6)) - 4;
@@ -31,7 +32,7 @@ class Case {
       codes.resize(static_cast<std::size_t>((columns_ - 1) * column_step_) + shape.channels);
       for (std::uint8_t& code : codes) code = check.code();
     }
-    filter_.resize(shape.channels * shape.window * shape.window);
+    filter_.resize(shape.channels * shape.slices * shape.window * shape.window);
     // With zeros, sums are offsets.
     if (!check.one_in(8)) {
       for (std::int8_t& code : filter_) code = static_cast<std::int8_t>(check.code());
@@ -62,7 +63,9 @@ class Case {
     const GuardedBuffer<float> multiplier(in_lanes(multiplier_), edge);
     const GuardedBuffer<std::uint8_t> output(shape_.ends_in_sums ? 0 : shape_.outputs(), edge);
     const GuardedBuffer<std::int32_t> sums(shape_.ends_in_sums ? shape_.outputs() : 0, edge);
+    const GuardedBuffer<std::int32_t> partial(shape_.slices > 1 ? shape_.pixels * kWindowLanes : 0, edge);
     check_.table.depthwise_window->convolve({.window = shape_.window,
+                                             .slices = shape_.slices,
                                              .stride = shape_.stride,
                                              .rows = rows.data(),
                                              .column_step = column_step_,
@@ -82,7 +85,8 @@ class Case {
                                              .output = shape_.ends_in_sums ? nullptr : output.data(),
                                              .output_pixel_stride = shape_.pixel_stride(),
                                              .output_row_stride = shape_.row_stride(),
-                                             .sums = shape_.ends_in_sums ? sums.data() : nullptr});
+                                             .sums = shape_.ends_in_sums ? sums.data() : nullptr,
+                                             .partial_sums = shape_.slices > 1 ? partial.data() : nullptr});
 
     std::vector<std::uint8_t> expected = canaries<std::uint8_t>(output.size());
     std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(sums.size());
@@ -107,14 +111,15 @@ class Case {
  private:
   std::int32_t reference_sum(std::size_t output_row, std::size_t pixel, std::size_t channel) const {
     std::int64_t sum = offset_[channel], codes = 0;
-    for (std::size_t row = 0; row < shape_.window; ++row) {
+    const std::size_t rows = shape_.slices * shape_.window;
+    for (std::size_t row = 0; row < rows; ++row) {
       for (std::size_t k = 0; k < shape_.window; ++k) {
         const auto column = static_cast<std::ptrdiff_t>(pixel * shape_.stride + k) - left_;
         const bool is_padding = column < 0 || column >= columns_;
         const std::size_t element = static_cast<std::size_t>(column * column_step_) + channel;
-        const std::uint8_t stored = is_padding ? padding_code_ : codes_[output_row * shape_.window + row][element];
+        const std::uint8_t stored = is_padding ? padding_code_ : codes_[output_row * rows + row][element];
         const std::int64_t code = static_cast<std::uint8_t>(stored ^ input_flip_);
-        sum += code * filter_[(channel * shape_.window + row) * shape_.window + k];
+        sum += code * filter_[(channel * rows + row) * shape_.window + k];
         codes += code;
       }
     }
@@ -152,21 +157,29 @@ class Case {
     const std::size_t window = shape_.window, groups = window == 3 ? 3 : 7;
     std::vector<std::int8_t> packed;
     for_each_lane([&](std::size_t block, std::size_t lane, std::size_t channel) {
-      packed.resize((block + 1) * groups * kWindowLanes * 4);
-      const auto put = [&](std::size_t group, std::size_t i, std::size_t row, std::size_t column) {
-        packed[((block * groups + group) * kWindowLanes + lane) * 4 + i] =
-            filter_[(channel * window + row) * window + column];
-      };
-      for (std::size_t column = 0; column < window; ++column) {
-        for (std::size_t row = 0; row < std::min<std::size_t>(window, 4); ++row) put(column, row, row, column);
-      }
-      for (std::size_t column = 0; window == 5 && column < 5; ++column) {
-        // The last row: [0 - - -] [1 2 3 4] with stride 1, [0 1 2 3] [- - 4 -] with stride 2.
-        const bool second = shape_.stride == 1 ? column > 0 : column == 4;
-        put(second ? 6 : 5, second ? column - shape_.stride : column, 4, column);
+      packed.resize((block + 1) * shape_.slices * groups * kWindowLanes * 4);
+      for (std::size_t slice = 0; slice < shape_.slices; ++slice) {
+        const std::size_t of_block = block * shape_.slices + slice, of_channel = channel * shape_.slices + slice;
+        put_slice(&packed[(of_block * groups * kWindowLanes + lane) * 4], &filter_[of_channel * window * window]);
       }
     });
     return packed;
+  }
+
+  // Puts the taps of a slice into the groups of a lane.
+  void put_slice(std::int8_t* packed, const std::int8_t* taps) const {
+    const std::size_t window = shape_.window;
+    const auto put = [&](std::size_t group, std::size_t i, std::size_t row, std::size_t column) {
+      packed[group * kWindowLanes * 4 + i] = taps[row * window + column];
+    };
+    for (std::size_t column = 0; column < window; ++column) {
+      for (std::size_t row = 0; row < std::min<std::size_t>(window, 4); ++row) put(column, row, row, column);
+    }
+    for (std::size_t column = 0; window == 5 && column < 5; ++column) {
+      // The last row: [0 - - -] [1 2 3 4] with stride 1, [0 1 2 3] [- - 4 -] with stride 2.
+      const bool second = shape_.stride == 1 ? column > 0 : column == 4;
+      put(second ? 6 : 5, second ? column - shape_.stride : column, 4, column);
+    }
   }
 
   Check& check_;
@@ -189,6 +202,7 @@ void check_depthwise_window(Check& check) {
         for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 30, 33, 66}) {
           for (const Edge edge : kEdges) {
             const Shape shape = {.window = window,
+                                 .slices = check.one_in(2) ? 1 : 2 + check.below(kMostWindowSlices - 1),
                                  .stride = stride,
                                  .rows = 1 + check.below(3),
                                  .pixels = pixels,
@@ -197,9 +211,10 @@ void check_depthwise_window(Check& check) {
                                  .has_filter = check.one_in(2),
                                  .ends_in_sums = check.one_in(3)};
             describe_case(
-                "window %zu, stride %zu, rows %zu, pixels %zu, channels %zu, gap %zu, zero points %d, sums %d, edge %d",
-                window, stride, shape.rows, pixels, channels, shape.gap, shape.has_filter, shape.ends_in_sums,
-                static_cast<int>(edge));
+                "window %zu, slices %zu, stride %zu, rows %zu, pixels %zu, channels %zu, gap %zu, zero points %d, sums "
+                "%d, edge %d",
+                window, shape.slices, stride, shape.rows, pixels, channels, shape.gap, shape.has_filter,
+                shape.ends_in_sums, static_cast<int>(edge));
             Case(check, shape).run(edge);
           }
         }

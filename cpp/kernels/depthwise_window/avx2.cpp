@@ -40,7 +40,7 @@ inline __m256i lanes_of(const Element* block, std::size_t v) noexcept {
 }
 
 // 16 channels of a block, of all pixels.
-template <std::size_t window, std::size_t stride, bool is_signed>
+template <std::size_t window, std::size_t stride, bool is_signed, bool has_slices>
 class Channels {
  public:
   // The block's number, and which 16 of its channels.
@@ -50,15 +50,17 @@ class Channels {
         zero_point_i16x16_(_mm256_set1_epi16(static_cast<short>(run.output_zero_point))),
         flip_u8x32_(_mm256_set1_epi8(static_cast<char>(run.flip))) {
     const std::size_t lane = number * kWindowLanes + quarter * 4;
-    const std::int8_t* filter = run.filter + (number * window_groups(window) * kWindowLanes + quarter * 4) * 4;
     for (std::size_t half = 0; half < 2; ++half) {
       offset_i32x8_[half] = lanes_of(run.offset + lane, half);
       multiplier_f32x8_[half] =
           run.sums == nullptr ? _mm256_castsi256_ps(lanes_of(run.multiplier + lane, half)) : _mm256_setzero_ps();
-      widen_filter(
-          filter,
-          run.filter_zero_point == nullptr ? _mm256_setzero_si256() : lanes_of(run.filter_zero_point + lane, half),
-          half);
+      for (std::size_t slice = 0; slice < slices(); ++slice) {
+        const std::size_t groups = (number * slices() + slice) * window_groups(window);
+        widen_filter(
+            run.filter + (groups * kWindowLanes + quarter * 4) * 4,
+            run.filter_zero_point == nullptr ? _mm256_setzero_si256() : lanes_of(run.filter_zero_point + lane, half),
+            slice, half);
+      }
     }
     may_exceed_ = !(all_below_1(multiplier_f32x8_[0]) && all_below_1(multiplier_f32x8_[1]));
   }
@@ -66,7 +68,11 @@ class Channels {
   // The sums of a stretch of a row first, then their codes, as a code waits long for its sum.
   void convolve() noexcept {
     for (std::size_t row = 0; row < run_.output_rows; ++row) {
-      for (std::size_t i = 0; i < window; ++i) rows_[i] = run_.rows[row * window + i] + channel_;
+      for (std::size_t slice = 0; slice < slices(); ++slice) {
+        for (std::size_t i = 0; i < window; ++i) {
+          rows_[slice][i] = run_.rows[(row * slices() + slice) * window + i] + channel_;
+        }
+      }
       for (std::size_t pixel = 0; pixel < run_.pixels; pixel += kMostPixels) {
         const std::size_t left = run_.pixels - pixel, pixels = left < kMostPixels ? left : kMostPixels;
         // The last ones are summed with some of those before them once more.
@@ -86,10 +92,19 @@ class Channels {
 
  private:
   static constexpr std::size_t kColumns = (kPixels - 1) * stride + window, kRowPairs = window / 2;
+  static constexpr std::size_t kSlices = has_slices ? kMostWindowSlices : 1;  // that there is room for
+
+  std::size_t slices() const noexcept { return has_slices ? run_.slices : 1; }
+
+  // The filter of a slice.
+  struct Filter {
+    __m256i rows_i16x16[kRowPairs][window][2], last_i16x16[window + 1][2];
+  };
 
   // The filter of one vector of lanes, in pairs: of rows 2i and 2i + 1 of each column, and of the last row's columns
   // c - 1 and c, of which those outside the window are 0.
-  void widen_filter(const std::int8_t* groups, __m256i zero_point_i32x8, std::size_t half) noexcept {
+  void widen_filter(const std::int8_t* groups, __m256i zero_point_i32x8, std::size_t slice, std::size_t half) noexcept {
+    Filter& filter = filter_[slice];
     __m256i taps_i32x8[window][window];
     for (std::size_t group = 0; group < window_groups(window); ++group) {
       const __m256i codes_x32 = lanes_of(reinterpret_cast<const std::int32_t*>(groups) + group * kWindowLanes, half);
@@ -110,13 +125,13 @@ class Channels {
     };
     for (std::size_t column = 0; column < window; ++column) {
       for (std::size_t i = 0; i < kRowPairs; ++i) {
-        row_filter_i16x16_[i][column][half] = pair(taps_i32x8[2 * i][column], taps_i32x8[2 * i + 1][column]);
+        filter.rows_i16x16[i][column][half] = pair(taps_i32x8[2 * i][column], taps_i32x8[2 * i + 1][column]);
       }
     }
     const __m256i(&last_i32x8)[window] = taps_i32x8[window - 1];
     const __m256i none = _mm256_setzero_si256();
     for (std::size_t column = 0; column <= window; ++column) {
-      last_filter_i16x16_[column][half] =
+      filter.last_i16x16[column][half] =
           pair(column == 0 ? none : last_i32x8[column - 1], column == window ? none : last_i32x8[column]);
     }
   }
@@ -147,40 +162,59 @@ class Channels {
   }
 
   // All rows of a column but the last.
-  __attribute__((always_inline)) void add_rows(const Windows& windows, std::size_t column, Sums& sums) const noexcept {
+  static __attribute__((always_inline)) void add_rows(const Windows& windows, const Filter& filter, std::size_t column,
+                                                      Sums& sums) noexcept {
 #pragma GCC unroll 2
     for (std::size_t i = 0; i < kRowPairs; ++i) {
       const __m256i upper = widened(windows, 2 * i, column), lower = widened(windows, 2 * i + 1, column);
 #pragma GCC unroll 4
       for (std::size_t pixel = 0; pixel < kPixels; ++pixel) {
         const std::size_t of_window = column - pixel * stride;
-        if (of_window < window) add(upper, lower, row_filter_i16x16_[i][of_window], sums[pixel]);
+        if (of_window < window) add(upper, lower, filter.rows_i16x16[i][of_window], sums[pixel]);
       }
     }
   }
 
-  // Four pixels of a row. Windows that reach into the padding are copied with their share of it.
-  void sum_pixels(std::size_t first_pixel, std::size_t pixel) noexcept {
-    const std::ptrdiff_t first = run_.first_column + static_cast<std::ptrdiff_t>((first_pixel + pixel) * stride);
-    alignas(16) std::uint8_t copy[window][kColumns][kChannels];
+  using Copy = std::uint8_t[window][kColumns][kChannels];
+
+  // The windows of a slice from a column on. Where they reach into the padding they are copied with their share of it.
+  __attribute__((always_inline)) Windows windows_of(std::size_t slice, std::ptrdiff_t first,
+                                                    Copy& copy) const noexcept {
+    const auto& rows = rows_[slice];
     Windows windows = {.rows = {}, .step = run_.column_step};
     if (is_within(first) && is_within(first + static_cast<std::ptrdiff_t>(kColumns - 1))) {
-      for (std::size_t row = 0; row < window; ++row) windows.rows[row] = rows_[row] + first * run_.column_step;
-    } else {
-      windows.step = kChannels;
-      for (std::size_t row = 0; row < window; ++row) windows.rows[row] = copy[row][0];
-      for (std::size_t i = 0; i < kColumns; ++i) {
-        const std::ptrdiff_t column = first + static_cast<std::ptrdiff_t>(i), bytes = column * run_.column_step;
-        const bool is_inside = is_within(column);
-        for (std::size_t row = 0; row < window; ++row) {
-          const std::uint8_t* codes = is_inside ? rows_[row] + bytes : run_.padding;
-          _mm_store_si128(reinterpret_cast<__m128i*>(copy[row][i]),
-                          _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-        }
+      for (std::size_t row = 0; row < window; ++row) windows.rows[row] = rows[row] + first * run_.column_step;
+      return windows;
+    }
+    windows.step = kChannels;
+    for (std::size_t row = 0; row < window; ++row) windows.rows[row] = copy[row][0];
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      const std::ptrdiff_t column = first + static_cast<std::ptrdiff_t>(i), bytes = column * run_.column_step;
+      const bool is_inside = is_within(column);
+      for (std::size_t row = 0; row < window; ++row) {
+        const std::uint8_t* codes = is_inside ? rows[row] + bytes : run_.padding;
+        _mm_store_si128(reinterpret_cast<__m128i*>(copy[row][i]),
+                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
       }
     }
+    return windows;
+  }
+
+  // Four pixels of a row.
+  void sum_pixels(std::size_t first_pixel, std::size_t pixel) noexcept {
+    const std::ptrdiff_t first = run_.first_column + static_cast<std::ptrdiff_t>((first_pixel + pixel) * stride);
+    alignas(16) Copy copy;
+    Windows windows = windows_of(0, first, copy);  // before there are sums, for which few registers are left beside it
     Sums sums;
-    sum_windows(windows, sums);
+    for (auto& of_pixel : sums) {
+      of_pixel[0] = offset_i32x8_[0];
+      of_pixel[1] = offset_i32x8_[1];
+    }
+    sum_windows(windows, filter_[0], sums);
+    for (std::size_t slice = 1; slice < slices(); ++slice) {
+      windows = windows_of(slice, first, copy);
+      sum_windows(windows, filter_[slice], sums);
+    }
     for (std::size_t p = 0; p < kPixels; ++p) {
       sum_i32x8_[pixel + p][0] = sums[p][0];
       sum_i32x8_[pixel + p][1] = sums[p][1];
@@ -188,24 +222,22 @@ class Channels {
   }
   bool is_within(std::ptrdiff_t column) const noexcept { return 0 <= column && column < run_.columns; }
 
-  __attribute__((always_inline)) void sum_windows(const Windows& windows, Sums& sums) const noexcept {
-    for (auto& of_pixel : sums) {
-      of_pixel[0] = offset_i32x8_[0];
-      of_pixel[1] = offset_i32x8_[1];
-    }
+  // Adds the windows of a slice.
+  static __attribute__((always_inline)) void sum_windows(const Windows& windows, const Filter& filter,
+                                                         Sums& sums) noexcept {
 #pragma GCC unroll 8
     for (std::size_t column = 0; column < kColumns; column += 2) {
-      add_rows(windows, column, sums);
+      add_rows(windows, filter, column, sums);
       const __m256i last = widened(windows, window - 1, column);
       __m256i last_of_next = last;
       if (column + 1 < kColumns) {
-        add_rows(windows, column + 1, sums);
+        add_rows(windows, filter, column + 1, sums);
         last_of_next = widened(windows, window - 1, column + 1);
       }
 #pragma GCC unroll 4
       for (std::size_t p = 0; p < kPixels; ++p) {
         const std::size_t of_window = column + 1 - p * stride;
-        if (of_window <= window) add(last, last_of_next, last_filter_i16x16_[of_window], sums[p]);
+        if (of_window <= window) add(last, last_of_next, filter.last_i16x16[of_window], sums[p]);
       }
     }
   }
@@ -249,28 +281,35 @@ class Channels {
   const DepthwiseWindowRun run_;  // a copy: bytes of output could alias the original
   std::size_t channel_;
   bool may_exceed_;  // whether scaled sums may be beyond what converts to an integer
-  const std::uint8_t* rows_[window];
+  const std::uint8_t* rows_[kSlices][window];
   __m256i zero_point_i16x16_, flip_u8x32_, offset_i32x8_[2];
   __m256 multiplier_f32x8_[2];
-  __m256i row_filter_i16x16_[kRowPairs][window][2], last_filter_i16x16_[window + 1][2];
+  Filter filter_[kSlices];
   __m256i sum_i32x8_[kMostPixels][2];  // of a stretch of a row
 };
 
-template <std::size_t window, std::size_t stride, bool is_signed>
+template <std::size_t window, std::size_t stride, bool is_signed, bool has_slices>
 void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
   std::size_t end = 0;
   for (std::size_t number = 0; end < run.channels; ++number) {
     const WindowBlock block = next_window_block(run.channels, end);
     end = block.channel + block.channels;
     for (std::size_t quarter = 0; quarter < block.channels / kChannels; ++quarter) {
-      Channels<window, stride, is_signed>(run, block.channel + quarter * kChannels, number, quarter).convolve();
+      Channels<window, stride, is_signed, has_slices>(run, block.channel + quarter * kChannels, number, quarter)
+          .convolve();
     }
   }
 }
 
 template <std::size_t window, std::size_t stride>
 void convolve_codes(const DepthwiseWindowRun& run) noexcept {
-  (run.input_flip != 0 ? convolve_blocks<window, stride, true> : convolve_blocks<window, stride, false>)(run);
+  if (run.slices == 1) {
+    (run.input_flip != 0 ? convolve_blocks<window, stride, true, false>
+                         : convolve_blocks<window, stride, false, false>)(run);
+  } else {
+    (run.input_flip != 0 ? convolve_blocks<window, stride, true, true>
+                         : convolve_blocks<window, stride, false, true>)(run);
+  }
 }
 
 void convolve(const DepthwiseWindowRun& run) noexcept {

@@ -57,7 +57,7 @@ __attribute__((noinline)) void store_sums(std::int32_t* sums, std::size_t step, 
 enum class Activations : std::uint8_t { as_they_are, flipped, summed, flipped_and_summed };
 
 // All pixels of a block of channels: vectors hold 64 / parts channels of as many parts of the row.
-template <std::size_t window, std::size_t stride, std::size_t parts, Activations kind>
+template <std::size_t window, std::size_t stride, std::size_t parts, Activations kind, bool has_slices>
 class ChannelBlock {
  public:
   // number is that of the block.
@@ -65,7 +65,7 @@ class ChannelBlock {
       : run_(run),
         channel_(channel),
         part_pixels_((run.pixels + parts - 1) / parts),
-        filter_(run.filter + number * window_groups(window) * kWindowLanes * 4),
+        filter_(run.filter + number * slices() * kSliceBytes),
         parameters_(number * kWindowLanes),
         input_flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.input_flip))),
         zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(run.output_zero_point))),
@@ -85,17 +85,28 @@ class ChannelBlock {
     is_within_range_ = within_range == kAllLanes;
   }
 
+  // The sums of one slice are what those of the next begin with.
   void convolve() noexcept {
-    for (std::size_t row = 0; row < run_.output_rows; ++row) {
-      for (std::size_t i = 0; i < window; ++i) rows_[1][i] = run_.rows[row * window + i] + channel_;
+    const std::uint8_t* const* rows = run_.rows;
+    const std::int8_t* const filter = filter_;
+    for (std::size_t row = 0; row < run_.output_rows; ++row, filter_ = filter) {
       first_element_ = row * run_.output_row_stride + channel_;
-      convolve_pixels(std::make_index_sequence<window>());
+      for (std::size_t slice = 0; slice < slices(); ++slice, rows += window, filter_ += kSliceBytes) {
+        for (std::size_t i = 0; i < window; ++i) rows_[1][i] = rows[i] + channel_;
+        first_sums_ = slice == 0 ? run_.offset + parameters_ : run_.partial_sums;
+        sums_step_ = slice == 0 ? 0 : kWindowLanes;
+        is_last_slice_ = slice + 1 == slices();
+        convolve_pixels(std::make_index_sequence<window>());
+      }
     }
   }
 
  private:
+  static constexpr std::size_t kSliceBytes = window_groups(window) * kWindowLanes * 4;
   static constexpr bool kSums = kind == Activations::summed || kind == Activations::flipped_and_summed;
   static constexpr bool kFlips = kind == Activations::flipped || kind == Activations::flipped_and_summed;
+
+  std::size_t slices() const noexcept { return has_slices ? run_.slices : 1; }
 
   // Column x of the window's is at index x modulo `window`, where x counts from the first one of the row on: after as
   // many pixels as the window has columns the indices are the same again, so that each of these phases is code of its
@@ -117,7 +128,7 @@ class ChannelBlock {
         replaced = column(next++);
         passing.add(replaced, 1);
       }
-      Sums sums(*this, passing);
+      Sums sums(*this, pixel, passing);
       for (std::size_t group = 0; group < window; ++group) sums.add(group, columns[(first + group) % window]);
       if constexpr (window == 5) {
         sums.add(window, last_row.groups);
@@ -237,10 +248,12 @@ class ChannelBlock {
   // The sums of a pixel, and of the same in the other parts.
   class Sums {
    public:
-    __attribute__((always_inline)) Sums(const ChannelBlock& block, const PassingSums& passing) noexcept
+    __attribute__((always_inline)) Sums(const ChannelBlock& block, std::size_t pixel,
+                                        const PassingSums& passing) noexcept
         : block_(block) {
+      const std::int32_t* first = block.first_sums_ + pixel * block.sums_step_;
       for (std::size_t v = 0; v < 4; ++v) {
-        sum_i32x16_[v] = block.offset_i32x16_[v];
+        sum_i32x16_[v] = has_slices ? _mm512_loadu_si512(first + v * 16) : block.offset_i32x16_[v];
         codes_i32x16_[v] = passing.i32x16[v];
       }
     }
@@ -261,6 +274,11 @@ class ChannelBlock {
           // As pairs of 16 bits: a zero point is within +-128, the sum of 25 codes at most 6375, and its higher half 0.
           sum_i32x16_[v] = _mm512_dpwssd_epi32(sum_i32x16_[v], codes_i32x16_[v], block_.minus_zero_point_i32x16_[v]);
         }
+      }
+      if (has_slices && !block_.is_last_slice_) {
+        std::int32_t* partial = block_.run_.partial_sums + pixel * kWindowLanes;
+        for (std::size_t v = 0; v < 4; ++v) _mm512_store_si512(partial + v * 16, sum_i32x16_[v]);
+        return;
       }
       if (block_.run_.sums != nullptr) {
         return store_sums<parts>(block_.run_.sums + block_.first_element_ + pixel * block_.run_.output_pixel_stride,
@@ -316,45 +334,54 @@ class ChannelBlock {
   std::size_t channel_, part_pixels_, first_element_ = 0;
   const std::int8_t* filter_;
   std::size_t parameters_;
+  // Of a slice of several: what the sums of pixels begin with, sums_step_ elements apart, and whether they are whole.
+  const std::int32_t* first_sums_ = nullptr;
+  std::size_t sums_step_ = 0;
+  bool is_last_slice_ = true;
   const std::uint8_t* rows_[2][window];  // the padding in place of each, and the rows themselves
   bool is_within_range_;
   __m512i input_flip_u8x64_, zero_point_i16x32_, flip_u8x64_, offset_i32x16_[4], minus_zero_point_i32x16_[4];
   __m512 multiplier_f32x16_[4];
 };
 
-template <std::size_t window, std::size_t stride, Activations kind>
+template <std::size_t window, std::size_t stride, Activations kind, bool has_slices>
 void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
   std::size_t end = 0;
   for (std::size_t number = 0; end < run.channels; ++number) {
     const WindowBlock block = next_window_block(run.channels, end);
     end = block.channel + block.channels;
     if (block.channels == 64) {
-      ChannelBlock<window, stride, 1, kind>(run, block.channel, number).convolve();
+      ChannelBlock<window, stride, 1, kind, has_slices>(run, block.channel, number).convolve();
     } else if (block.channels == 32) {
-      ChannelBlock<window, stride, 2, kind>(run, block.channel, number).convolve();
+      ChannelBlock<window, stride, 2, kind, has_slices>(run, block.channel, number).convolve();
     } else {
-      ChannelBlock<window, stride, 4, kind>(run, block.channel, number).convolve();
+      ChannelBlock<window, stride, 4, kind, has_slices>(run, block.channel, number).convolve();
     }
   }
 }
 
-template <std::size_t window, std::size_t stride>
+template <std::size_t window, std::size_t stride, bool has_slices>
 void convolve_codes(const DepthwiseWindowRun& run) noexcept {
   if (run.filter_zero_point == nullptr) {
-    (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped>
-                         : convolve_blocks<window, stride, Activations::as_they_are>)(run);
+    (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped, has_slices>
+                         : convolve_blocks<window, stride, Activations::as_they_are, has_slices>)(run);
   } else {
-    (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped_and_summed>
-                         : convolve_blocks<window, stride, Activations::summed>)(run);
+    (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped_and_summed, has_slices>
+                         : convolve_blocks<window, stride, Activations::summed, has_slices>)(run);
+  }
+}
+
+template <bool has_slices>
+void convolve_windows(const DepthwiseWindowRun& run) noexcept {
+  if (run.window == 3) {
+    (run.stride == 1 ? convolve_codes<3, 1, has_slices> : convolve_codes<3, 2, has_slices>)(run);
+  } else {
+    (run.stride == 1 ? convolve_codes<5, 1, has_slices> : convolve_codes<5, 2, has_slices>)(run);
   }
 }
 
 void convolve(const DepthwiseWindowRun& run) noexcept {
-  if (run.window == 3) {
-    (run.stride == 1 ? convolve_codes<3, 1> : convolve_codes<3, 2>)(run);
-  } else {
-    (run.stride == 1 ? convolve_codes<5, 1> : convolve_codes<5, 2>)(run);
-  }
+  (run.slices == 1 ? convolve_windows<false> : convolve_windows<true>)(run);
 }
 
 }  // namespace

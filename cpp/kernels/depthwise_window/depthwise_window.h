@@ -1,14 +1,17 @@
 // A depthwise convolution of {N, H, W, C} memory by a window of 3x3 or 5x5 taps, straight from the rows of the input.
-// Each column of the window is interleaved once, in registers, for all the pixels of a row that it belongs to.
+// Each column of the window is interleaved once, in registers, for all the pixels of a row that it belongs to. Windows
+// of volumes have several slices of so many taps, in as many slices of the input.
 //
-//   sum[y][p][c]    = sum over rows r and columns k of code(y, r, first_column + p * stride + k, c) * filter(r, k, c)
-//                     + offset[c] - filter_zero_point[c] * sum over r and k of those codes            modulo 2^32
+//   sum[y][p][c]    = sum over slices s, rows r and columns k of
+//                       code(y, s, r, first_column + p * stride + k, c) * filter(s, r, k, c)
+//                     + offset[c] - filter_zero_point[c] * sum over s, r and k of those codes         modulo 2^32
 //   output[y][p][c] = sat(rne(f32(sum) * multiplier[c]) + output_zero_point)
 //
 // or, where sums is not null, the sums themselves: then these go there, and output, multiplier, output_zero_point and
-// flip are not read. code(y, r, x, c) is rows[y * window + r][x * column_step + c] ^ input_flip, or that of the padding
-// where x is not in 0..columns - 1. The rest is gemm/gemm.h's: flip, the domain of output_zero_point, a null
-// filter_zero_point, and that filters are signed. Sums are exact modulo 2^32; no step saturates.
+// flip are not read. code(y, s, r, x, c) is rows[(y * slices + s) * window + r][x * column_step + c] ^ input_flip, or
+// that of the padding where x is not in 0..columns - 1. The rest is gemm/gemm.h's: flip, the domain of
+// output_zero_point, a null filter_zero_point, and that filters are signed. Sums are exact modulo 2^32; no step
+// saturates.
 //
 // Channels come in blocks of 64 lanes: 64 channels of one pixel, 32 channels of two pixels or 16 of four, for which a
 // kernel may cut a row of pixels into as many parts, of equal lengths but for the last. The last block ends with the
@@ -21,14 +24,14 @@
 //
 // where q counts modulo the quarters of a pixel (4, 2 or 1). Filters and the parameters of channels are in that order:
 //
-//   filter:     [block][group][lane] of four signed codes, the taps that window_tap() tells, 64-byte aligned
+//   filter:     [block][slice][group][lane] of four signed codes, the taps that window_tap() tells, 64-byte aligned
 //   parameters: [block][lane]
 //
 // Contract: there are 32 channels at least, filter zero points are codes, and columns * column_step fits its type, as
 // it does for first_column and the pixels. padding holds 64 equal codes, and is flipped as others are. Reads codes of
 // columns within the input alone; writes the codes or sums of each pixel, nothing else. Output overlaps no operand;
-// only the filter is aligned. Rows are inside, blocks outside: what the rows of a window have of a block is read again
-// for the next row.
+// only the filter and partial_sums are aligned, to 64 bytes. Rows are inside, blocks outside: what the rows of a window
+// have of a block is read again for the next row.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +39,8 @@
 
 namespace dmlcpu {
 
-inline constexpr std::size_t kWindowLanes = 64, kMostWindow = 5, kLeastWindowChannels = 32;
+inline constexpr std::size_t kWindowLanes = 64, kMostWindow = 5, kMostWindowSlices = 7;
+inline constexpr std::size_t kLeastWindowChannels = 32;
 
 struct WindowBlock {
   std::size_t channel, channels;  // the first one, and how many: 64, 32 or 16
@@ -78,8 +82,9 @@ static inline constexpr WindowTap window_tap(std::size_t window, std::size_t str
 
 struct DepthwiseWindowRun {
   std::size_t window;               // rows and columns: 3 or 5
+  std::size_t slices;               // 1 to kMostWindowSlices
   std::size_t stride;               // of columns: 1 or 2
-  const std::uint8_t* const* rows;  // `window` for each output row
+  const std::uint8_t* const* rows;  // `window` for each slice of each output row
   std::ptrdiff_t column_step;       // bytes
   std::ptrdiff_t first_column;      // of the first pixel's window; negative in the padding
   std::ptrdiff_t columns;           // of the input
@@ -97,6 +102,7 @@ struct DepthwiseWindowRun {
   std::uint8_t* output;
   std::size_t output_pixel_stride, output_row_stride;  // elements
   std::int32_t* sums = nullptr;
+  std::int32_t* partial_sums = nullptr;  // room for kWindowLanes of each pixel of a row, where there are more slices
 };
 
 using DepthwiseWindowFunction = void (*)(const DepthwiseWindowRun& run) noexcept;

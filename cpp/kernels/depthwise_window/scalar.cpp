@@ -10,6 +10,12 @@ struct Pixel {
   std::size_t row, column;
 };
 
+// Of a slice of the window.
+struct SliceTap {
+  std::size_t slice;
+  WindowTap tap;
+};
+
 // The channels of a block, by lanes; those of a narrow block's other pixels are left out.
 struct Block {
   std::size_t number, lanes;
@@ -27,12 +33,13 @@ Block block_of(const WindowBlock& channels, std::size_t number) noexcept {
 }
 
 // Adds a tap to the sums of a pixel and to those of its codes.
-void add_tap(const DepthwiseWindowRun& run, const Block& block, const Pixel& pixel, const WindowTap& tap,
+void add_tap(const DepthwiseWindowRun& run, const Block& block, const Pixel& pixel, const SliceTap& of_slice,
              const std::int8_t* filter, std::uint32_t* sums, std::uint32_t* codes) noexcept {
+  const auto [slice, tap] = of_slice;
   const std::ptrdiff_t column = run.first_column + static_cast<std::ptrdiff_t>(pixel.column * run.stride + tap.column);
   const bool is_padding = column < 0 || column >= run.columns;
   const std::uint8_t* activations =
-      run.rows[pixel.row * run.window + tap.row] + (is_padding ? 0 : column * run.column_step);
+      run.rows[(pixel.row * run.slices + slice) * run.window + tap.row] + (is_padding ? 0 : column * run.column_step);
   for (std::size_t i = 0; i < block.lanes; ++i) {
     const std::uint8_t stored = is_padding ? run.padding[0] : activations[block.channel[i]];
     const std::uint8_t code = stored ^ run.input_flip;
@@ -47,11 +54,11 @@ void convolve_pixel(const DepthwiseWindowRun& run, const Block& block, const Pix
   for (std::size_t i = 0; i < block.lanes; ++i) {
     sums[i] = static_cast<std::uint32_t>(run.offset[parameters + block.lane[i]]);
   }
-  for (std::size_t group = 0; group < groups; ++group) {
+  for (std::size_t group = 0; group < run.slices * groups; ++group) {
     for (std::size_t i = 0; i < 4; ++i) {
-      const WindowTap tap = window_tap(run.window, run.stride, group, i);
-      const std::int8_t* filter = run.filter + (block.number * groups + group) * kWindowLanes * 4 + i;
-      if (tap.present) add_tap(run, block, pixel, tap, filter, sums, codes);
+      const WindowTap tap = window_tap(run.window, run.stride, group % groups, i);
+      const std::int8_t* filter = run.filter + (block.number * run.slices * groups + group) * kWindowLanes * 4 + i;
+      if (tap.present) add_tap(run, block, pixel, {group / groups, tap}, filter, sums, codes);
     }
   }
   for (std::size_t i = 0; i < block.lanes; ++i) {

@@ -92,6 +92,9 @@ using AppliesTo = bool(const ConvolutionGeometry& geometry, const ExecutionTarge
 using MakeAlgorithm = std::unique_ptr<ConvolutionAlgorithm>(const ConvolutionGeometry& geometry,
                                                             const ExecutionTarget& target);
 
+// A depthwise convolution of volumes, of windows that make_depthwise_window_convolution() takes. No other algorithm
+// reads volumes.
+AppliesTo depthwise_volumes_applies;
 // A depthwise convolution that reads planes and writes planes, if a kernel does, and copies would not be faster.
 AppliesTo depthwise_planes_applies;
 MakeAlgorithm make_depthwise_planes_convolution;

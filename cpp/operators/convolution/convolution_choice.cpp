@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iomanip>
 #include <sstream>
+#include <stdexcept>
 
 #include "operators/convolution/product/product_plan.h"
 #include "operators/convolution/staged_convolution.h"
@@ -43,6 +44,7 @@ struct AlgorithmRow {
 // The first that applies is taken. A channel of its own for each output channel shares nothing between channels: a
 // matrix product would be one column, and a few columns in groups of a few channels.
 constexpr AlgorithmRow kAlgorithms[] = {
+    {depthwise_volumes_applies, make_depthwise_window_convolution, both, Work::taps, true},
     {depthwise_planes_applies, make_depthwise_planes_convolution, neither, Work::taps, false},
     {depthwise_applies, make_depthwise_convolution, both, Work::taps, true},
     {repeated_planes_applies, make_repeated_planes_convolution, neither, Work::taps, false},
@@ -54,7 +56,11 @@ constexpr AlgorithmRow kAlgorithms[] = {
     {always, make_product_convolution, input_of_product, Work::products, false},
 };
 
+// Throws std::invalid_argument for a convolution of volumes that no algorithm computes.
 const AlgorithmRow& row_of(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  if (geometry.of_volumes() && !depthwise_volumes_applies(geometry, target)) {
+    throw std::invalid_argument("a convolution of volumes by windows that no kernel has");
+  }
   return *std::ranges::find_if(kAlgorithms, [&](const AlgorithmRow& row) { return row.applies(geometry, target); });
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/depthwise_window/depthwise_window.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
@@ -19,10 +20,11 @@ struct SpatialAxis {
   std::int64_t stride, dilation, padding;
 };
 
+constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
+
 // One spatial axis of the desc; checks that the output's size is the one that the formula gives.
 SpatialAxis spatial_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t kernel,
                          std::int64_t output) {
-  constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
   if (input > kMaxSize || kernel > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
   const auto entry = [&](const char* name) {
     const std::vector<std::int64_t>& values = desc.attribute(name);
@@ -41,6 +43,33 @@ SpatialAxis spatial_axis(const OperatorDesc& desc, std::size_t index, std::int64
   }
   // A step that is never taken is 1, so that no algorithm sizes anything by it.
   return {output == 1 ? 1 : axis.stride, kernel == 1 ? 1 : axis.dilation, axis.padding};
+}
+
+// The window along the depth, which depthwise convolutions alone have. Taps may lie outside the volume, wherever.
+DepthWindow depth_window(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& filter,
+                         const TensorLayout& output) {
+  if (!desc.attributes.contains("depth_window")) return {};
+  const std::vector<std::int64_t>& numbers = desc.attribute("depth_window");
+  constexpr std::size_t kNumbers = 5;
+  if (numbers.size() != kNumbers ||
+      std::ranges::any_of(numbers, [](std::int64_t number) { return number < 0 || number > kMaxSize; })) {
+    throw std::invalid_argument(desc.type + ": depth_window is too short or out of range");
+  }
+  const DepthWindow depth = {.input = numbers[0],
+                             .output = numbers[1],
+                             .taps = filter.sizes[1],
+                             .stride = numbers[2],
+                             .dilation = numbers[3],
+                             .padding = numbers[4]};
+  const std::int64_t channels = input.sizes[1];
+  if (depth.input < 1 || depth.output < 1 || depth.stride < 1 || depth.dilation < 1 ||
+      input.sizes[0] % depth.input != 0 || output.sizes[0] % depth.output != 0 ||
+      input.sizes[0] / depth.input != output.sizes[0] / depth.output || depth.taps < 2 ||
+      depth.taps > static_cast<std::int64_t>(kMostWindowSlices) || output.sizes[1] != channels ||
+      desc.attribute("group_count")[0] != channels) {
+    throw std::invalid_argument(desc.type + ": slices, taps and groups do not fit together");
+  }
+  return depth;
 }
 
 void swap_axes(ConvolutionGeometry& geometry) {
@@ -80,16 +109,17 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
   const SpatialAxis horizontal =
       spatial_axis(desc, two_dimensional ? 1 : 0, width(input), width(filter), width(output));
   const std::int64_t groups = desc.attribute("group_count")[0];
+  const DepthWindow depth = depth_window(desc, input, filter, output);
   if (groups < 1 || output.sizes[1] % groups != 0 || input.sizes[1] % groups != 0 ||
-      input.sizes[1] / groups != filter.sizes[1] || filter.sizes[0] != output.sizes[1] ||
-      input.sizes[0] != output.sizes[0]) {
+      input.sizes[1] / groups * depth.taps != filter.sizes[1] || filter.sizes[0] != output.sizes[1] ||
+      input.sizes[0] / depth.input != output.sizes[0] / depth.output) {
     throw std::invalid_argument(desc.type + ": batch, channels and groups do not fit together");
   }
   // A single channel has no neighbours: any stride will do.
   PlaneStrides input_strides = plane_strides(input), output_strides = plane_strides(output);
   if (input.sizes[1] == 1) input_strides.c = 1;
   if (output.sizes[1] == 1) output_strides.c = 1;
-  ConvolutionGeometry geometry = {.batch = input.sizes[0],
+  ConvolutionGeometry geometry = {.batch = output.sizes[0],
                                   .input_channels = input.sizes[1],
                                   .input_height = height(input),
                                   .input_width = width(input),
@@ -108,7 +138,8 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
                                   .output_bytes = static_cast<std::int64_t>(element_size(output.type)),
                                   .input = input_strides,
                                   .output = output_strides,
-                                  .filter = plane_strides(filter)};
+                                  .filter = plane_strides(filter),
+                                  .depth = depth};
   // Columns of one pixel are rows as well, which algorithms take many pixels of at a time.
   if (geometry.input_width == 1 && geometry.kernel_width == 1 && geometry.output_width == 1) swap_axes(geometry);
   if (geometry.pointwise() && geometry.image_pixels() == 1) join_images(geometry);

@@ -18,8 +18,16 @@ constexpr Number window_extent(Number outputs, Number stride, Number kernel, Num
   return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
 }
 
+// The window of a depthwise convolution of volumes along their depth. Slices of the volumes are the images of the
+// tensors, those of one volume together, and the filter has its taps along the depth where others have the input
+// channels of a group. Images are volumes of one slice.
+struct DepthWindow {
+  std::int64_t input = 1, output = 1;  // slices of a volume
+  std::int64_t taps = 1, stride = 1, dilation = 1, padding = 0;
+};
+
 struct ConvolutionGeometry {
-  std::int64_t batch;
+  std::int64_t batch;  // images of the output
   std::int64_t input_channels, input_height, input_width;
   std::int64_t output_channels, output_height, output_width;
   std::int64_t kernel_height, kernel_width;
@@ -32,13 +40,15 @@ struct ConvolutionGeometry {
   // Whether a zero point of the filter, as products see it, may be other than 0.
   bool has_filter_zero_points = true;
   std::uint8_t input_flip = 0;  // 0x80 for INT8 input, which becomes unsigned unless an algorithm reads it signed
+  DepthWindow depth = {};       // of volumes several taps
 
   std::int64_t group_input_channels() const { return input_channels / groups; }
   std::int64_t group_output_channels() const { return output_channels / groups; }
   bool ends_in_sums() const { return output_bytes == 4; }
+  bool of_volumes() const { return depth.taps > 1; }
   std::int64_t image_pixels() const { return output_height * output_width; }
   // Length of the sum behind one output element.
-  std::int64_t reduction() const { return group_input_channels() * kernel_height * kernel_width; }
+  std::int64_t reduction() const { return depth.taps * group_input_channels() * kernel_height * kernel_width; }
   // Elements of an array of output channels that kernels read, panels of nr channels at a time: to the end of the last
   // panel, and the panels of a group begin at its first channel.
   std::size_t padded_channels(std::size_t nr) const {
@@ -71,8 +81,9 @@ struct ConvolutionGeometry {
   }
 };
 
-// Reads a convolution's desc: {N, C, W} tensors become images of height 1. Throws std::invalid_argument where sizes do
-// not fit together: the kernels' memory safety rests on these checks alone.
+// Reads a convolution's desc: {N, C, W} tensors become images of height 1. In graphs it may have a further attribute,
+// "depth_window", of DepthWindow's numbers but for the taps. Throws std::invalid_argument where sizes do not fit
+// together: the kernels' memory safety rests on these checks alone.
 ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
                                          const TensorLayout& filter, const TensorLayout& output);
 

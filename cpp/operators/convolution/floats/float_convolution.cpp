@@ -40,6 +40,7 @@ class FloatConvolution final : public CompiledOperator {
         geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
         staging_(geometry_, with_threads_that_pay(geometry_, target())) {
     check_bias();
+    if (geometry_.of_volumes()) throw std::invalid_argument(desc().type + ": no algorithm convolves volumes of floats");
     // An element of the filter becomes a row of a panel at most.
     if (desc().tensor(kFilter).element_count() > INT64_MAX / 1024) {
       throw std::invalid_argument(desc().type + ": the filter is too large to be packed");

@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
-from dmlcpu.onnx.rules.windows import Window, window_of
+from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
 from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = [
@@ -135,15 +135,24 @@ class QuantizedConvolution(Deferred):
     """A convolution of dequantized codes with a filter, plus a bias."""
 
     def __init__(
-        self, lowering: Lowering, x: Table, weights: ScaledFilter, bias: Array | None, window: Window, groups: int
+        self,
+        lowering: Lowering,
+        x: Table,
+        weights: ScaledFilter,
+        bias: Array | None,
+        window: Window,
+        groups: int,
+        depth: DepthWindow | None = None,
     ) -> None:
         assert x.parameters is not None
         self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
-        self._parameters, self._window, self._groups = x.parameters, window, groups
-        self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
+        self._parameters, self._window, self._groups, self._slices = x.parameters, window, groups, depth
+        images = x.shape[0] if depth is None else depth.images(x.shape[0])
+        self.shape = (images, weights.codes.shape[0], *window.output)
 
     def _attributes(self) -> dict[str, Sequence[int]]:
-        return {**self._window.attributes(), "group_count": (self._groups,)}
+        depth = {} if self._slices is None else self._slices.attributes()
+        return {**self._window.attributes(), "group_count": (self._groups,), **depth}
 
     def scaled(self, factor: Array, addend: Array) -> QuantizedConvolution | None:
         """Return the convolution times a factor plus an addend of each output channel: another of its kind.
@@ -159,7 +168,8 @@ class QuantizedConvolution(Deferred):
         points = np.broadcast_to(self._filter.zero_point, scale.shape)
         weights = ScaledFilter(self._filter.codes, scale, points)
         x = Table(self._x, self._parameters)
-        return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
+        biases = bias.astype(np.int32)
+        return QuantizedConvolution(self._lowering, x, weights, biases, self._window, self._groups, self._slices)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the quantized convolution."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 
-__all__ = ["Window", "automatic_padding", "spatial_attributes", "window_of"]
+__all__ = ["DepthWindow", "Window", "automatic_padding", "spatial_attributes", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,32 @@ class Window:
     def attributes(self) -> dict[str, tuple[int, ...]]:
         """Return the attributes of a convolution or a pooling."""
         return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}
+
+
+@dataclass(frozen=True, slots=True)
+class DepthWindow:
+    """A depthwise convolution's window along the depth of volumes whose slices are images, those of each together.
+
+    The filter has its taps along the depth where others have the input channels of a group.
+
+    Attributes:
+        input: Slices of a volume.
+        window: The window along this axis alone.
+    """
+
+    input: int
+    window: Window
+
+    def images(self, count: int) -> int:
+        """Return how many slices come of so many."""
+        return count // self.input * self.window.output[0]
+
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """Return the attributes of a convolution that it adds to those of the slices."""
+        along = self.window
+        return {
+            "depth_window": (self.input, *along.output, *along.strides, *along.dilations, *along.start_padding),
+        }
 
 
 def automatic_padding(node: Node) -> bytes | None:

@@ -16,7 +16,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import aligned
 from dmlcpu.onnx.rules.quantized_convolution import codes_of_filter, for_channels, groups_of
-from dmlcpu.onnx.rules.windows import window_of
+from dmlcpu.onnx.rules.windows import DepthWindow, window_of
 from dmlcpu.onnx.values import Deferred, Operand, Tensor, Value, element_type
 
 __all__ = ["IntegerConvolution"]
@@ -29,7 +29,9 @@ class IntegerConvolution(Deferred):
 
     dtype = np.dtype(np.int32)
 
-    def __init__(self, lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> None:
+    def __init__(
+        self, lowering: Lowering, node: Node, inputs: Sequence[Value | None], depth: DepthWindow | None = None
+    ) -> None:
         """Take the ConvInteger of an image; the input's zero point may be computed.
 
         Raises:
@@ -39,14 +41,20 @@ class IntegerConvolution(Deferred):
         if not isinstance(x, Tensor | Constant) or x.dtype not in CODE_TYPES:  # positions are constants, mostly
             raise NotNative("an input that is no tensor of codes")
         weights = codes_of_filter(w)
-        groups = groups_of(node, x.shape, weights.shape)
+        channels = weights.shape[1] if depth is None else 1
+        groups = groups_of(node, x.shape, (weights.shape[0], channels, *weights.shape[2:]))
         window = window_of(node, x.shape[2:], weights.shape[2:])
         points = aligned(lowering, x_zero_point, (1,) * len(x.shape), "a zero point")
         filter_points = for_channels(lowering, w_zero_point, weights.shape[0], len(x.shape))
         self.lowering = lowering
         self.operands: list[Operand] = [x, points, weights, filter_points]
-        self.attributes = {**window.attributes(), "group_count": (groups,)}
-        self.shape = (x.shape[0], weights.shape[0], *window.output)
+        self.attributes = {
+            **window.attributes(),
+            "group_count": (groups,),
+            **({} if depth is None else depth.attributes()),
+        }
+        images = x.shape[0] if depth is None else depth.images(x.shape[0])
+        self.shape = (images, weights.shape[0], *window.output)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Quantize the sums, which are divided as floats."""

@@ -1,8 +1,9 @@
 """Convolutions of volumes, {N, C, D, H, W}, as convolutions of images.
 
-Windows of one pixel of a slice are windows of one column of images that have a row for each slice. All others are those
-of slices: a convolution sums over the taps along the depth as it does over channels, and the slices that one output
-slice reads lie side by side as channels of one image. That copies the input as often as there are such taps.
+Windows of one pixel of a slice are windows of one column of images that have a row for each slice. Depthwise ones whose
+slices are windows that a kernel has read the slices where they are. All others are those of slices: a convolution sums
+over the taps along the depth as it does over channels, and the slices that one output slice reads lie side by side as
+channels of one image. That copies the input as often as there are such taps.
 
 ```
  depth 5, kernel 3, stride 1      channels of image 0: c of slice 0, c of slice 1, c of slice 2
@@ -29,13 +30,20 @@ from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
-from dmlcpu.onnx.rules.windows import Window, window_of
+from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
 from dmlcpu.onnx.values import Elements, Table, Tensor, Value
 
 __all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
 
 # Slices that lie side by side: each is a node of the graph.
 _MOST_TAPS: Final = 64
+
+# Depthwise convolutions of volumes that a kernel has: kernels/depthwise_window.
+_PLANES_OF_KERNEL: Final = ((3, 3), (5, 5))
+_MOST_STRIDE: Final = 2
+_MOST_TAPS_OF_KERNEL: Final = 7
+_LEAST_CHANNELS: Final = 32
+_MOST_CHANNELS: Final = 4096
 
 
 def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, Window, int]:
@@ -85,14 +93,29 @@ class _ConvolvedImages:
     Attributes:
         codes: The images.
         weights: The codes of their filter.
-        window: Of the images.
+        window, depth: Of the images.
         volumes: Makes volumes of the result.
     """
 
     codes: Tensor
     weights: Array
     window: Window
+    depth: DepthWindow | None
     volumes: Callable[[Value], Value]
+
+
+def _has_kernel(shape: Sequence[int], weights: Sequence[int], plane: Window, groups: int) -> bool:
+    """Whether a kernel convolves volumes by a filter as they are."""
+    (outputs, _, taps, *_), channels = weights, shape[1]
+    return (
+        groups == outputs == channels
+        and _LEAST_CHANNELS <= channels <= _MOST_CHANNELS
+        and 1 < taps <= _MOST_TAPS_OF_KERNEL
+        and plane.kernel in _PLANES_OF_KERNEL
+        and plane.dilations == (1, 1)
+        and max(plane.strides) <= _MOST_STRIDE
+        and plane.output[1] > 1
+    )
 
 
 def _images(
@@ -121,9 +144,15 @@ def _images(
     if plane.kernel == plane.strides == (1, 1) and plane.output == (height, width):
         rows = lowering.reshaped(codes, (images, channels, slices, height * width))
         column = Window((1,), (1,), (1,), (0,), (0,), (height * width,))
-        return _ConvolvedImages(rows, weights[..., 0], depth.beside(column), of_rows)
+        return _ConvolvedImages(rows, weights[..., 0], depth.beside(column), None, of_rows)
+    taps_as_channels = _of_slices(weights)
+    if _has_kernel(codes.shape, weights.shape, plane, groups):
+        by_slices = transposed(lowering, codes, SLICES_AS_IMAGES)
+        assert isinstance(by_slices, Tensor)
+        by_slices = lowering.reshaped(by_slices, (images * slices, channels, height, width))
+        return _ConvolvedImages(by_slices, taps_as_channels, plane, DepthWindow(slices, depth), of_slices)
     beside = _side_by_side(lowering, padded(), depth, groups)
-    return _ConvolvedImages(beside, _of_slices(weights), plane, of_slices)
+    return _ConvolvedImages(beside, taps_as_channels, plane, None, of_slices)
 
 
 def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
@@ -145,7 +174,7 @@ def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, 
     images = _images(lowering, x.codes, weights.codes, (depth, plane, groups), with_padding)
     flat = Filter(images.weights, weights.scale, weights.zero_point)
     table = replace(x, codes=images.codes)
-    return images.volumes(QuantizedConvolution(lowering, table, flat, bias, images.window, groups))
+    return images.volumes(QuantizedConvolution(lowering, table, flat, bias, images.window, groups, images.depth))
 
 
 def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | None, depth: Window) -> Tensor:
@@ -200,4 +229,4 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         "group": groups,
     }
     operands: list[Value | None] = [images.codes, Constant(images.weights), x_zero_point, w_zero_point]
-    return images.volumes(IntegerConvolution(lowering, replace(node, attributes=attributes), operands))
+    return images.volumes(IntegerConvolution(lowering, replace(node, attributes=attributes), operands, images.depth))
