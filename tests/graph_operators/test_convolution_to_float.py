@@ -22,7 +22,14 @@ from native_operator import run_native
 from operator_case import OperatorCase
 from strategies import BYTE_TYPES, input_tensors, optional_zero_points, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
-from tested_convolutions import depthwise_shapes, edge_shapes, random_shapes, repeated_channel_shapes, window_shapes
+from tested_convolutions import (
+    depthwise_shapes,
+    edge_shapes,
+    grouped_shapes,
+    random_shapes,
+    repeated_channel_shapes,
+    window_shapes,
+)
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -59,7 +66,15 @@ def owned_tensors(case: OperatorCase) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "shape", edge_shapes() + depthwise_shapes() + window_shapes() + repeated_channel_shapes(), ids=str
+    "shape",
+    [
+        *edge_shapes(),
+        *depthwise_shapes(),
+        *window_shapes(),
+        *repeated_channel_shapes(),
+        *grouped_shapes(),
+    ],
+    ids=str,
 )
 def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     for types, is_channels_last in zip(ALL_TYPES[1:3], (False, True), strict=True):

@@ -11,6 +11,7 @@ struct Shape {
   std::size_t group_lanes, groups, taps, pixels, gap;
   bool has_filter, below_1;  // the latter of multipliers
   bool pairs_fit;            // of the filter
+  bool ends_in_sums;
   std::size_t group() const { return group_lanes * kGroupedLaneChannels; }
   std::size_t channels() const { return groups * group(); }
 };
@@ -108,19 +109,18 @@ struct Operands {
     flip = check.flip();
   }
 
-  std::uint8_t code(const Shape& shape, std::size_t pixel, std::size_t channel) const {
+  std::int32_t sum(const Shape& shape, std::size_t pixel, std::size_t channel) const {
     const std::size_t first = channel / shape.group() * shape.group();
-    std::int64_t sum = offset[channel], window = 0;
+    std::int64_t result = offset[channel], window = 0;
     for (std::size_t tap = 0; tap < shape.taps; ++tap) {
       for (std::size_t i = 0; i < shape.group(); ++i) {
         const std::int64_t activation = activations[pixel * pixel_step + offsets[tap] + first + i];
-        sum += activation * filter[(channel * shape.taps + tap) * shape.group() + i];
+        result += activation * filter[(channel * shape.taps + tap) * shape.group() + i];
         window += activation;
       }
     }
-    if (shape.has_filter) sum -= zero_point[channel] * window;
-    const float scaled = static_cast<float>(reference_wrap(sum)) * multiplier[channel];
-    return reference_code(scaled, output_zero_point, flip);
+    if (shape.has_filter) result -= zero_point[channel] * window;
+    return reference_wrap(result);
   }
 
   std::size_t channels, padded, pixel_step;
@@ -141,7 +141,10 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
 
   // A multiple of 64 bytes ends at a page's end, aligned.
   const GuardedBuffer<std::uint8_t> filter(packed_filter(kernels, shape, operands.filter, padded / block), edge),
-      activations(operands.activations, edge), output((shape.pixels - 1) * stride + channels, edge);
+      activations(operands.activations, edge);
+  const std::size_t outputs = (shape.pixels - 1) * stride + channels;
+  const GuardedBuffer<std::uint8_t> output(shape.ends_in_sums ? 0 : outputs, edge);
+  const GuardedBuffer<std::int32_t> sums(shape.ends_in_sums ? outputs : 0, edge);
   const GuardedBuffer<std::int32_t> offset(ordered(operands.offset, kernels.lanes, padded), edge),
       zero_point(ordered(operands.zero_point, kernels.lanes, padded), edge);
   const GuardedBuffer<float> multiplier(ordered(operands.multiplier, kernels.lanes, padded), edge);
@@ -155,20 +158,29 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
                     .pixels = shape.pixels,
                     .channels = channels,
                     .offset = offset.data(),
-                    .multiplier = multiplier.data(),
+                    .multiplier = shape.ends_in_sums ? nullptr : multiplier.data(),
                     .filter_zero_point = shape.has_filter ? zero_point.data() : nullptr,
                     .output_zero_point = operands.output_zero_point,
                     .flip = operands.flip,
-                    .output = output.data(),
-                    .output_pixel_stride = stride});
+                    .output = shape.ends_in_sums ? nullptr : output.data(),
+                    .output_pixel_stride = stride,
+                    .sums = shape.ends_in_sums ? sums.data() : nullptr});
 
   std::vector<std::uint8_t> expected = canaries<std::uint8_t>(output.size());
+  std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(sums.size());
   for (std::size_t pixel = 0; pixel < shape.pixels; ++pixel) {
     for (std::size_t channel = 0; channel < channels; ++channel) {
-      expected[pixel * stride + channel] = operands.code(shape, pixel, channel);
+      const std::int32_t sum = operands.sum(shape, pixel, channel);
+      if (shape.ends_in_sums) {
+        expected_sums[pixel * stride + channel] = sum;
+      } else {
+        const float scaled = static_cast<float>(sum) * operands.multiplier[channel];
+        expected[pixel * stride + channel] = reference_code(scaled, operands.output_zero_point, operands.flip);
+      }
     }
   }
   check.equal(output, expected);
+  check.equal(sums, expected_sums);
 }
 
 }  // namespace
@@ -182,13 +194,14 @@ void check_grouped(Check& check) {
           for (const Edge edge : kEdges) {
             // Groups of 1 and 2 lanes also end within a vector's 128 bits.
             const std::size_t groups = lanes / group_lanes - (lanes > 4 ? check.below(4 / group_lanes) : 0);
-            const Shape shape = {group_lanes,     groups,          taps,           pixels, check.below(2) * 3,
-                                 check.one_in(2), check.one_in(2), check.one_in(2)};
+            const Shape shape = {
+                group_lanes,     groups,          taps,           pixels, check.below(2) * 3, check.one_in(2),
+                check.one_in(2), check.one_in(2), check.one_in(3)};
             describe_case(
                 "grouped lanes %zu, groups %zu, taps %zu, pixels %zu, gap %zu, filter zero points %d, below 1 %d, "
-                "pairs fit %d, edge %d",
+                "pairs fit %d, sums %d, edge %d",
                 group_lanes, groups, taps, pixels, shape.gap, shape.has_filter, shape.below_1, shape.pairs_fit,
-                static_cast<int>(edge));
+                shape.ends_in_sums, static_cast<int>(edge));
             check_run(check, shape, edge);
           }
         }

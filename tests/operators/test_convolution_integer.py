@@ -28,7 +28,14 @@ from strategies import (
     runs,
 )
 from strided_tensor import NUMPY_TYPES
-from tested_convolutions import depthwise_shapes, edge_shapes, random_shapes, repeated_channel_shapes, window_shapes
+from tested_convolutions import (
+    depthwise_shapes,
+    edge_shapes,
+    grouped_shapes,
+    random_shapes,
+    repeated_channel_shapes,
+    window_shapes,
+)
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -36,7 +43,15 @@ ALL_TYPES = [ConvolutionTypes(*names) for names in itertools.product(BYTE_TYPES,
 
 
 @pytest.mark.parametrize(
-    "shape", edge_shapes() + depthwise_shapes() + window_shapes() + repeated_channel_shapes(), ids=str
+    "shape",
+    [
+        *edge_shapes(),
+        *depthwise_shapes(),
+        *window_shapes(),
+        *repeated_channel_shapes(),
+        *grouped_shapes(),
+    ],
+    ids=str,
 )
 def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     for types, is_channels_last in zip(ALL_TYPES[1:3], (False, True), strict=True):

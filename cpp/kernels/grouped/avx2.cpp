@@ -42,7 +42,7 @@ inline __m256i exchanged(__m256i lanes_x32) noexcept {
 inline void settle(__m256i& sum_i32x8) noexcept { __asm__("" : "+x"(sum_i32x8)); }
 
 // One block of channels of a row of pixels.
-template <std::size_t group_lanes, bool filter_has_zero_point, bool is_widened>
+template <std::size_t group_lanes, bool filter_has_zero_point, bool is_widened, bool ends_in_sums>
 class Block {
  public:
   Block(const GroupedRun& run, std::size_t channel) noexcept
@@ -73,7 +73,12 @@ class Block {
     }
     for (std::size_t p = 0; p < pixels; ++p) {
       if constexpr (filter_has_zero_point) subtract_window(window_i32x8[p], sum_i32x8[p]);
-      store(run_.output + (pixel + p) * run_.output_pixel_stride + channel_, codes_of(sum_i32x8[p]));
+      const std::size_t element = (pixel + p) * run_.output_pixel_stride + channel_;
+      if constexpr (ends_in_sums) {
+        store_sums(run_.sums + element, sum_i32x8[p]);
+      } else {
+        store(run_.output + element, codes_of(sum_i32x8[p]));
+      }
     }
   }
 
@@ -161,15 +166,31 @@ class Block {
     }
   }
 
+  // The four sums of a lane become neighbours within 128 bits, which are lane i and lane i + 4.
+  void store_sums(std::int32_t* sums, const __m256i (&sum_i32x8)[kVectors]) const noexcept {
+    const __m256i low_01 = _mm256_unpacklo_epi32(sum_i32x8[0], sum_i32x8[1]);
+    const __m256i low_23 = _mm256_unpacklo_epi32(sum_i32x8[2], sum_i32x8[3]);
+    const __m256i high_01 = _mm256_unpackhi_epi32(sum_i32x8[0], sum_i32x8[1]);
+    const __m256i high_23 = _mm256_unpackhi_epi32(sum_i32x8[2], sum_i32x8[3]);
+    const __m256i lanes_i32x8[4] = {_mm256_unpacklo_epi64(low_01, low_23), _mm256_unpackhi_epi64(low_01, low_23),
+                                    _mm256_unpacklo_epi64(high_01, high_23), _mm256_unpackhi_epi64(high_01, high_23)};
+    const std::size_t lanes = channels_ / kGroupedLaneChannels;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const __m256i pair = lanes_i32x8[lane % 4];
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(sums + lane * kGroupedLaneChannels),
+                       lane < 4 ? _mm256_castsi256_si128(pair) : _mm256_extracti128_si256(pair, 1));
+    }
+  }
+
   const GroupedRun& run_;
   std::size_t channel_, channels_;
   const std::uint8_t* filter_;
 };
 
-template <std::size_t group_lanes, bool filter_has_zero_point, bool is_widened>
+template <std::size_t group_lanes, bool filter_has_zero_point, bool is_widened, bool ends_in_sums>
 void convolve_blocks(const GroupedRun& run) noexcept {
   for (std::size_t channel = 0; channel < run.channels; channel += kBlock) {
-    const Block<group_lanes, filter_has_zero_point, is_widened> block(run, channel);
+    const Block<group_lanes, filter_has_zero_point, is_widened, ends_in_sums> block(run, channel);
     std::size_t pixel = 0;
     for (; pixel + kPixels <= run.pixels; pixel += kPixels) block.template convolve<kPixels>(pixel);
     if (pixel < run.pixels) block.template convolve<1>(pixel);
@@ -178,8 +199,13 @@ void convolve_blocks(const GroupedRun& run) noexcept {
 
 template <bool filter_has_zero_point, bool is_widened>
 void convolve_groups(const GroupedRun& run) noexcept {
-  (run.group_lanes == 1 ? convolve_blocks<1, filter_has_zero_point, is_widened>
-                        : convolve_blocks<2, filter_has_zero_point, is_widened>)(run);
+  if (run.sums == nullptr) {
+    (run.group_lanes == 1 ? convolve_blocks<1, filter_has_zero_point, is_widened, false>
+                          : convolve_blocks<2, filter_has_zero_point, is_widened, false>)(run);
+  } else {
+    (run.group_lanes == 1 ? convolve_blocks<1, filter_has_zero_point, is_widened, true>
+                          : convolve_blocks<2, filter_has_zero_point, is_widened, true>)(run);
+  }
 }
 
 void convolve(const GroupedRun& run) noexcept {

@@ -35,6 +35,9 @@ inline Sums add_products(Sums sum_i32x16, __m512i codes_x64, __m512i filter_x64)
   return reinterpret_cast<Sums>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum_i32x16), codes_x64, filter_x64));
 }
 
+// What sums become: codes, by conversions of which some may overflow or none, or they stay.
+enum class End : std::uint8_t { codes, codes_within_range, sums };
+
 // Whether no conversion of sums to codes overflows.
 inline bool converts_within_range(const GroupedRun& run) noexcept {
   __mmask16 within_range = kAllLanes;
@@ -45,7 +48,30 @@ inline bool converts_within_range(const GroupedRun& run) noexcept {
   return within_range == kAllLanes;
 }
 
-template <std::size_t group_lanes, bool filter_has_zero_point, bool within_range>
+// Writes the sums of a block's channels: the four of a lane become neighbours within 128 bits, of which lane i has the
+// lanes i, i + 4, i + 8 and i + 12. A call, so that it takes no registers where codes are made.
+__attribute__((noinline)) void store_sums(std::int32_t* sums, std::size_t channels, __m512i a_i32x16, __m512i b_i32x16,
+                                          __m512i c_i32x16, __m512i d_i32x16) noexcept {
+  const __m512i low_01 = _mm512_unpacklo_epi32(a_i32x16, b_i32x16), low_23 = _mm512_unpacklo_epi32(c_i32x16, d_i32x16);
+  const __m512i high_01 = _mm512_unpackhi_epi32(a_i32x16, b_i32x16),
+                high_23 = _mm512_unpackhi_epi32(c_i32x16, d_i32x16);
+  const __m512i lane_0 = _mm512_unpacklo_epi64(low_01, low_23), lane_1 = _mm512_unpackhi_epi64(low_01, low_23);
+  const __m512i lane_2 = _mm512_unpacklo_epi64(high_01, high_23), lane_3 = _mm512_unpackhi_epi64(high_01, high_23);
+  const __m512i even_01 = _mm512_shuffle_i32x4(lane_0, lane_1, 0x88),
+                odd_01 = _mm512_shuffle_i32x4(lane_0, lane_1, 0xdd);
+  const __m512i even_23 = _mm512_shuffle_i32x4(lane_2, lane_3, 0x88),
+                odd_23 = _mm512_shuffle_i32x4(lane_2, lane_3, 0xdd);
+  const __m512i quarter_i32x16[4] = {
+      _mm512_shuffle_i32x4(even_01, even_23, 0x88), _mm512_shuffle_i32x4(odd_01, odd_23, 0x88),
+      _mm512_shuffle_i32x4(even_01, even_23, 0xdd), _mm512_shuffle_i32x4(odd_01, odd_23, 0xdd)};
+  for (std::size_t i = 0; i * kLanes < channels; ++i) {
+    const std::size_t left = channels - i * kLanes;
+    const auto mask = static_cast<__mmask16>(left >= kLanes ? 0xffff : (1U << left) - 1);
+    _mm512_mask_storeu_epi32(sums + i * kLanes, mask, quarter_i32x16[i]);
+  }
+}
+
+template <std::size_t group_lanes, bool filter_has_zero_point, End end>
 class Block {
  public:
   Block(const GroupedRun& run, std::size_t channel) noexcept
@@ -57,7 +83,8 @@ class Block {
         mask_(run.channels - channel >= kBlock ? ~__mmask64{0} : (__mmask64{1} << (run.channels - channel)) - 1) {
     for (std::size_t t = 0; t < kVectors; ++t) {
       offset_i32x16_[t] = load(run.offset + channel + t * kLanes);
-      multiplier_f32x16_[t] = _mm512_loadu_ps(run.multiplier + channel + t * kLanes);
+      multiplier_f32x16_[t] =
+          end != End::sums ? _mm512_loadu_ps(run.multiplier + channel + t * kLanes) : _mm512_setzero_ps();
     }
   }
 
@@ -90,8 +117,14 @@ class Block {
     } while (++tap != run_.taps);
     for (std::size_t p = 0; p < pixels; ++p) {
       if constexpr (filter_has_zero_point) subtract_window(reinterpret_cast<__m512i>(window_i32x16[p]), sum_i32x16[p]);
-      _mm512_mask_storeu_epi8(run_.output + (pixel + p) * run_.output_pixel_stride + channel_, mask_,
-                              codes(sum_i32x16[p]));
+      const std::size_t element = (pixel + p) * run_.output_pixel_stride + channel_;
+      if constexpr (end != End::sums) {
+        _mm512_mask_storeu_epi8(run_.output + element, mask_, codes(sum_i32x16[p]));
+      } else {
+        const auto sum = [&](std::size_t t) { return reinterpret_cast<__m512i>(sum_i32x16[p][t]); };
+        const std::size_t left = run_.channels - channel_;
+        store_sums(run_.sums + element, left < kBlock ? left : kBlock, sum(0), sum(1), sum(2), sum(3));
+      }
     }
   }
 
@@ -127,7 +160,7 @@ class Block {
     for (std::size_t t = 0; t < kVectors; ++t) {
       const __m512 scaled_f32x16 =
           _mm512_mul_ps(_mm512_cvtepi32_ps(reinterpret_cast<__m512i>(sum_i32x16[t])), multiplier_f32x16_[t]);
-      rounded_i32x16[t] = _mm512_cvtps_epi32(within_range ? scaled_f32x16 : bounded(scaled_f32x16));
+      rounded_i32x16[t] = _mm512_cvtps_epi32(end == End::codes_within_range ? scaled_f32x16 : bounded(scaled_f32x16));
     }
     const __m512i low_i16x32 =
         _mm512_adds_epi16(_mm512_packs_epi32(rounded_i32x16[0], rounded_i32x16[1]), zero_point_i16x32_);
@@ -149,10 +182,10 @@ class Block {
   __m512 multiplier_f32x16_[kVectors];
 };
 
-template <std::size_t group_lanes, bool filter_has_zero_point, bool within_range>
+template <std::size_t group_lanes, bool filter_has_zero_point, End end>
 void convolve_blocks(const GroupedRun& run) noexcept {
   for (std::size_t channel = 0; channel < run.channels; channel += kBlock) {
-    const Block<group_lanes, filter_has_zero_point, within_range> block(run, channel);
+    const Block<group_lanes, filter_has_zero_point, end> block(run, channel);
     std::size_t pixel = 0;
     for (; pixel + kPixels <= run.pixels; pixel += kPixels) block.template convolve<kPixels>(pixel);
     if (run.pixels - pixel == 3) block.template convolve<3>(pixel);
@@ -161,24 +194,28 @@ void convolve_blocks(const GroupedRun& run) noexcept {
   }
 }
 
-template <bool filter_has_zero_point, bool within_range>
+template <bool filter_has_zero_point, End end>
 void convolve_groups(const GroupedRun& run) noexcept {
   switch (run.group_lanes) {
     case 1:
-      return convolve_blocks<1, filter_has_zero_point, within_range>(run);
+      return convolve_blocks<1, filter_has_zero_point, end>(run);
     case 2:
-      return convolve_blocks<2, filter_has_zero_point, within_range>(run);
+      return convolve_blocks<2, filter_has_zero_point, end>(run);
     default:
-      return convolve_blocks<4, filter_has_zero_point, within_range>(run);
+      return convolve_blocks<4, filter_has_zero_point, end>(run);
   }
 }
 
+template <End end>
+void convolve_to(const GroupedRun& run) noexcept {
+  (run.filter_zero_point == nullptr ? convolve_groups<false, end> : convolve_groups<true, end>)(run);
+}
+
 void convolve(const GroupedRun& run) noexcept {
-  const bool within_range = converts_within_range(run);
-  if (run.filter_zero_point == nullptr) {
-    (within_range ? convolve_groups<false, true> : convolve_groups<false, false>)(run);
+  if (run.sums != nullptr) {
+    convolve_to<End::sums>(run);
   } else {
-    (within_range ? convolve_groups<true, true> : convolve_groups<true, false>)(run);
+    (converts_within_range(run) ? convolve_to<End::codes_within_range> : convolve_to<End::codes>)(run);
   }
 }
 

@@ -5,6 +5,9 @@
 //                  - filter_zero_point[c] * sum over k and i of codes(p, k, i)                       modulo 2^32
 //   output[p][c] = sat(rne(f32(sum) * multiplier[c]) + output_zero_point)
 //
+// or, where sums is not null, the sums themselves: then these go there, output_pixel_stride elements apart, and output,
+// multiplier, output_zero_point and flip are not read.
+//
 // codes(p, k, i) stand at activations[p * pixel_step + offsets[k] + i]; p counts the pixels of a row. The second line
 // is gemm/gemm.h's, and so are flip, the domain of output_zero_point and a null filter_zero_point. Sums are exact
 // modulo 2^32; no step saturates.
@@ -25,8 +28,9 @@
 // with zeros for the channels behind the last.
 //
 // Contract: there is a tap; group_lanes are at most the kernel's most_group_lanes; channels are a multiple of 4 *
-// group_lanes; the activations of a pixel are read up to the next multiple of 4 * lanes. Writes the codes of each
-// pixel, output_pixel_stride bytes apart, nothing else. Output overlaps no operand; only the filter is aligned.
+// group_lanes; the activations of a pixel are read up to the next multiple of 4 * lanes. Writes the codes, or the
+// sums, of each pixel, output_pixel_stride of them apart, nothing else. Output overlaps no operand; only the filter is
+// aligned.
 #pragma once
 
 #include <cstddef>
@@ -54,6 +58,7 @@ struct GroupedRun {
   std::uint8_t flip;
   std::uint8_t* output;
   std::size_t output_pixel_stride;
+  std::int32_t* sums = nullptr;
 };
 
 using GroupedFunction = void (*)(const GroupedRun& run) noexcept;

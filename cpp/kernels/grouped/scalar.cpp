@@ -36,8 +36,13 @@ void convolve(const GroupedRun& operands) noexcept {
       if (run.filter_zero_point != nullptr) {
         sum -= static_cast<std::uint32_t>(run.filter_zero_point[parameter]) * window;
       }
-      const float scaled = static_cast<float>(static_cast<std::int32_t>(sum)) * run.multiplier[parameter];
-      run.output[pixel * run.output_pixel_stride + channel] = to_code(scaled, run.output_zero_point, run.flip);
+      const std::size_t element = pixel * run.output_pixel_stride + channel;
+      if (run.sums != nullptr) {
+        run.sums[element] = static_cast<std::int32_t>(sum);
+      } else {
+        const float scaled = static_cast<float>(static_cast<std::int32_t>(sum)) * run.multiplier[parameter];
+        run.output[element] = to_code(scaled, run.output_zero_point, run.flip);
+      }
     }
   }
 }

@@ -110,8 +110,8 @@ AppliesTo repeated_planes_applies;
 MakeAlgorithm make_repeated_planes_convolution;
 AppliesTo repeated_channels_applies;
 MakeAlgorithm make_repeated_channels_convolution;
-// Groups of 4, 8 or 16 channels, as many in as out, more than three to a block of the kernel's lanes, whose sums become
-// codes, and PaddedStrips::applies to their strips.
+// Groups of 4, 8 or 16 channels, as many in as out, more than three to a block of the kernel's lanes, and
+// PaddedStrips::applies to their strips.
 AppliesTo grouped_applies;
 MakeAlgorithm make_grouped_convolution;
 // A single group of few output channels in rows of many pixels, whose sums become codes, and PaddedStrips::applies to

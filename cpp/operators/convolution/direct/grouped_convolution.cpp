@@ -94,6 +94,8 @@ class GroupedConvolution final : public ArrangedConvolution {
   std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
                         std::uint8_t* packed) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
+  // What is done to a row's codes or sums once they are there.
+  void finish_row(const ConvolutionDispatch& dispatch, std::size_t pixels, std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
@@ -186,7 +188,9 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
         offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
       }
     }
-    std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
+    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (task.image * strides.n + row * strides.h +
+                                                                       task.first_column * strides.w);
+    const bool ends_in_sums = geometry_.ends_in_sums();
     kernels_.convolve({.activations = own + ring_at_,
                        .pixel_step = as_size(geometry_.stride_width) * channels_,
                        .offsets = offsets,
@@ -201,10 +205,24 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
                        .filter_zero_point = dispatch.channels.filter_zero_point,
                        .output_zero_point = dispatch.output_zero_point,
                        .flip = dispatch.output_flip,
-                       .output = output,
-                       .output_pixel_stride = as_size(strides.w)});
-    if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
+                       .output = ends_in_sums ? nullptr : output,
+                       .output_pixel_stride = as_size(strides.w),
+                       .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(output) : nullptr});
+    finish_row(dispatch, as_size(task.columns), output);
   }
+}
+
+void GroupedConvolution::finish_row(const ConvolutionDispatch& dispatch, std::size_t pixels,
+                                    std::uint8_t* output) const noexcept {
+  if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, pixels, channels_, channels_);
+  if (dispatch.to_floats == nullptr) return;
+  dispatch.to_floats->apply({.sums = output,
+                             .runs = 1,
+                             .run_stride = 0,
+                             .pixels = pixels,
+                             .pixel_stride = as_size(geometry_.output.w),
+                             .first_channel = 0,
+                             .channels = channels_});
 }
 
 std::string GroupedConvolution::describe() const {
@@ -219,7 +237,6 @@ std::string GroupedConvolution::describe() const {
 }  // namespace
 
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  if (geometry.ends_in_sums()) return false;
   const GroupedKernels& kernels = *target.kernels().grouped;
   const std::int64_t channels = geometry.group_input_channels();
   if (channels != geometry.group_output_channels() || (channels != 4 && channels != 8 && channels != 16) ||
