@@ -29,6 +29,7 @@ from tested_convolutions import (
     random_shapes,
     repeated_channel_shapes,
     window_shapes,
+    winograd_shapes,
 )
 
 Devices = Mapping[str, dmlcpu.Device]
@@ -73,6 +74,7 @@ def owned_tensors(case: OperatorCase) -> list[str]:
         *window_shapes(),
         *repeated_channel_shapes(),
         *grouped_shapes(),
+        *winograd_shapes(),
     ],
     ids=str,
 )

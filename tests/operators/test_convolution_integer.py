@@ -35,6 +35,7 @@ from tested_convolutions import (
     random_shapes,
     repeated_channel_shapes,
     window_shapes,
+    winograd_shapes,
 )
 
 Devices = Mapping[str, dmlcpu.Device]
@@ -50,6 +51,7 @@ ALL_TYPES = [ConvolutionTypes(*names) for names in itertools.product(BYTE_TYPES,
         *window_shapes(),
         *repeated_channel_shapes(),
         *grouped_shapes(),
+        *winograd_shapes(),
     ],
     ids=str,
 )

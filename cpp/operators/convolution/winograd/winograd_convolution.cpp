@@ -7,12 +7,14 @@
 //       transform the block's rows of tiles
 //       for each panel of output channels:
 //         transform the filter: packed, it has the bytes of its codes
-//         for some tiles at a time: multiply, transform back, add to the sums of the parts before, requantize
+//         for some tiles at a time: multiply, transform back, add to the sums of the parts before, requantize, or copy
+//           sums to the output and make floats of them
 //
 // Threads share nothing but the filter: what one core has transformed would take another long to read. Where there are
 // fewer rows than threads, these divide the panels, too, and each transforms the rows for its own; so they do, dividing
 // the panels alone, where that is less by the estimate than transforming the whole filter each.
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "operators/buffer_layout.h"
@@ -56,9 +58,10 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
     input_planes_ = own.take(kWinogradPlaces * input_plane_stride(part), sizeof(std::int16_t));
     filter_planes_ = own.take(kWinogradPlaces * filter_plane_stride(part), sizeof(std::int16_t));
     products_ = own.take(kWinogradPlaces * products_plane_stride(), sizeof(std::int32_t));
-    const bool in_parts = channels_ > kWinogradMostChannelsOfAnyFilter;
-    sums_ = own.take(in_parts ? plan_.panels_at_once * plan_.block_tiles() * kSumsOfTile * kernels_.nr : 0,
-                     sizeof(std::int32_t));
+    const std::size_t tiles_of_sums = keeps_sums()              ? plan_.panels_at_once * plan_.block_tiles()
+                                      : geometry.ends_in_sums() ? product_tiles()
+                                                                : 0;
+    sums_ = own.take(tiles_of_sums * kSumsOfTile * kernels_.nr, sizeof(std::int32_t));
     participant_size_ = own.size();
     scratch_size_ = own.size_of(as_size(target.num_threads));
   }
@@ -72,7 +75,9 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
     return reinterpret_cast<const std::int32_t*>(packed + filter_.sums_offset());
   }
   std::size_t channels_at_once() const override { return kernels_.nr; }
-  std::size_t arranged_size() const override { return plan_.panels * kernels_.nr * sizeof(std::int32_t); }
+  std::size_t arranged_size() const override {
+    return plan_.panels * kernels_.nr * (sizeof(std::int32_t) + (geometry_.ends_in_sums() ? sizeof(float) : 0));
+  }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                             std::int32_t input_zero_point, std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return scratch_size_; }
@@ -89,6 +94,8 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
     std::uint8_t* own;
   };
 
+  // Whether the sums of some channels wait for the next ones.
+  bool keeps_sums() const { return channels_ > kWinogradMostChannelsOfAnyFilter; }
   std::size_t product_tiles() const { return std::min(kTilesAtOnce, plan_.block_tiles()); }
   std::size_t input_plane_stride(std::size_t channels) const {
     return plane_stride(plan_.block_tiles() * channels, sizeof(std::int16_t));
@@ -104,6 +111,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   void run_panel(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel) const noexcept;
   void finish(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel, std::size_t first_tile,
               std::size_t end_tile) const noexcept;
+  void store_sums(const ConvolutionDispatch& dispatch, const WinogradOutputRun& run, std::size_t panel) const noexcept;
   void apply_epilogue(const ConvolutionDispatch& dispatch, const Task& task) const noexcept;
 
   ConvolutionGeometry geometry_;
@@ -131,8 +139,15 @@ ChannelParameters WinogradConvolution::arrange(const ChannelParameters& channels
         static_cast<std::uint32_t>(sums[c]) - terms * static_cast<std::uint32_t>(zero_point);
     offset[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(channels.offset[c]) + 128 * differences);
   }
-  std::fill(offset + count, offset + plan_.panels * kernels_.nr, 0);
-  return {.offset = offset, .multiplier = channels.multiplier, .filter_zero_point = channels.filter_zero_point};
+  const std::size_t padded = plan_.panels * kernels_.nr;
+  std::fill(offset + count, offset + padded, 0);
+  const float* multiplier = channels.multiplier;
+  if (geometry_.ends_in_sums()) {
+    auto* none = reinterpret_cast<float*>(offset + padded);  // kernels read them in any case
+    std::fill_n(none, padded, 0.0F);
+    multiplier = none;
+  }
+  return {.offset = offset, .multiplier = multiplier, .filter_zero_point = channels.filter_zero_point};
 }
 
 void WinogradConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
@@ -217,34 +232,61 @@ void WinogradConvolution::finish(const ConvolutionDispatch& dispatch, const Task
                                  std::size_t first_tile, std::size_t end_tile) const noexcept {
   const std::size_t nr = kernels_.nr, row_tiles = as_size(plan_.row_tiles);
   const bool first = task.first_channel == 0, last = task.first_channel + task.channels == channels_;
+  const bool ends_in_sums = last && geometry_.ends_in_sums();
   const auto* products = reinterpret_cast<const std::int32_t*>(task.own + products_);
-  auto* sums = reinterpret_cast<std::int32_t*>(task.own + sums_) +
-               (panel - task.first_panel) * plan_.block_tiles() * kSumsOfTile * nr;
+  auto* sums = reinterpret_cast<std::int32_t*>(task.own + sums_);
+  if (keeps_sums()) sums += ((panel - task.first_panel) * plan_.block_tiles() + first_tile) * kSumsOfTile * nr;
   const PlaneStrides& strides = geometry_.output;
   for (std::size_t tile = first_tile; tile < end_tile;) {
     const std::size_t column = tile % row_tiles, count = std::min(row_tiles - column, end_tile - tile);
     const std::int64_t tile_row = task.first_row + static_cast<std::int64_t>(tile / row_tiles);
     const std::int64_t image = tile_row / plan_.column_tiles, row = tile_row % plan_.column_tiles * kOutputs;
     const auto pixel = static_cast<std::int64_t>(column) * kOutputs;
-    std::int32_t* of_run = sums + tile * kSumsOfTile * nr;
-    kernels_.transform_output({.products = products + (tile - first_tile) * nr,
-                               .plane_stride = products_plane_stride(),
-                               .tiles = count,
-                               .before = first ? nullptr : of_run,
-                               .offset = dispatch.channels.offset + panel * nr,
-                               .after = last ? nullptr : of_run,
-                               .multiplier = dispatch.channels.multiplier + panel * nr,
-                               .output_zero_point = dispatch.output_zero_point,
-                               .flip = dispatch.output_flip,
-                               .rows = as_size(std::min(kOutputs, geometry_.output_height - row)),
-                               .columns = std::min(count * kWinogradOutputs, as_size(geometry_.output_width - pixel)),
-                               .channels = std::min(nr, as_size(geometry_.output_channels) - panel * nr),
-                               .output = dispatch.output + image * strides.n + row * strides.h + pixel * strides.w +
-                                         static_cast<std::int64_t>(panel * nr),
-                               .pixel_stride = as_size(strides.w),
-                               .row_stride = as_size(strides.h)});
+    std::int32_t* of_run = sums + (tile - first_tile) * kSumsOfTile * nr;
+    const std::int64_t element =
+        image * strides.n + row * strides.h + pixel * strides.w + static_cast<std::int64_t>(panel * nr);
+    const WinogradOutputRun run = {
+        .products = products + (tile - first_tile) * nr,
+        .plane_stride = products_plane_stride(),
+        .tiles = count,
+        .before = first ? nullptr : of_run,
+        .offset = dispatch.channels.offset + panel * nr,
+        .after = last && !ends_in_sums ? nullptr : of_run,
+        .multiplier = dispatch.channels.multiplier + panel * nr,
+        .output_zero_point = dispatch.output_zero_point,
+        .flip = dispatch.output_flip,
+        .rows = as_size(std::min(kOutputs, geometry_.output_height - row)),
+        .columns = std::min(count * kWinogradOutputs, as_size(geometry_.output_width - pixel)),
+        .channels = std::min(nr, as_size(geometry_.output_channels) - panel * nr),
+        .output = dispatch.output + element * geometry_.output_bytes,
+        .pixel_stride = as_size(strides.w),
+        .row_stride = as_size(strides.h)};
+    kernels_.transform_output(run);
+    if (ends_in_sums) store_sums(dispatch, run, panel);
     tile += count;
   }
+}
+
+// What the kernel has left, to where it would have written codes.
+void WinogradConvolution::store_sums(const ConvolutionDispatch& dispatch, const WinogradOutputRun& run,
+                                     std::size_t panel) const noexcept {
+  constexpr std::size_t kBytes = sizeof(std::int32_t);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    for (std::size_t column = 0; column < run.columns; ++column) {
+      const std::size_t tile = column / kWinogradOutputs;
+      const std::size_t place = (tile * kWinogradOutputs + row) * kWinogradOutputs + column % kWinogradOutputs;
+      std::memcpy(run.output + (row * run.row_stride + column * run.pixel_stride) * kBytes,
+                  run.after + place * kernels_.nr, run.channels * kBytes);
+    }
+  }
+  if (dispatch.to_floats == nullptr) return;
+  dispatch.to_floats->apply({.sums = run.output,
+                             .runs = run.rows,
+                             .run_stride = run.row_stride,
+                             .pixels = run.columns,
+                             .pixel_stride = run.pixel_stride,
+                             .first_channel = panel * kernels_.nr,
+                             .channels = run.channels});
 }
 
 void WinogradConvolution::apply_epilogue(const ConvolutionDispatch& dispatch, const Task& task) const noexcept {
@@ -262,7 +304,8 @@ void WinogradConvolution::apply_epilogue(const ConvolutionDispatch& dispatch, co
 
 std::string WinogradConvolution::describe() const {
   std::ostringstream text;
-  text << "algorithm: Winograd's, F(4x4, 3x3), in integers of 16 bits, requantized in the same pass\n"
+  text << "algorithm: Winograd's, F(4x4, 3x3), in integers of 16 bits"
+       << (geometry_.ends_in_sums() ? "" : ", requantized in the same pass") << "\n"
        << "kernel: " << kernel_words(target_, "winograd") << ", tiles of " << kernels_.mr << " x " << kernels_.nr
        << "\nwhy: a quarter of the products, by estimate in less time with its transforms\n"
        << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.row_tiles, "tile") << " by "
@@ -276,7 +319,7 @@ std::string WinogradConvolution::describe() const {
 bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   const bool is_window = geometry.kernel_height == 3 && geometry.kernel_width == 3 && geometry.stride_height == 1 &&
                          geometry.stride_width == 1 && geometry.dilation_height == 1 && geometry.dilation_width == 1;
-  return is_window && geometry.groups == 1 && !geometry.ends_in_sums() &&
+  return is_window && geometry.groups == 1 &&
          geometry.input_channels % static_cast<std::int64_t>(kWinogradChannels) == 0 && PaddedPlanes::holds(geometry) &&
          winograd_pays(geometry, target);
 }
