@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -260,6 +261,9 @@ def grouped_shapes() -> list[ConvolutionShape]:
     for channels in (4, 8, 16):
         for groups in sorted({lanes * 4 // channels for lanes in (4, 6, 8, 10, 12, 16, 20, 32, 36, 52)} - {0}):
             shapes.append(ConvolutionShape(channels, channels, (3, 7), groups=groups, **same))
+        # Pixels that share lanes: whole ones, some more, and fewer than are joined.
+        for groups, columns in itertools.product((1, 2, 3, 5, 6), (1, 5, 8, 21)):
+            shapes.append(ConvolutionShape(channels, channels, (2, columns), groups=groups, **same))
         groups = 144 // channels
         for pixels in (1, 2, 3, 4, 5, 6, 8):
             shapes.append(ConvolutionShape(channels, channels, (2, pixels), batch=2, groups=groups, **same))

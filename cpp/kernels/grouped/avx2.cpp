@@ -220,6 +220,7 @@ void convolve(const GroupedRun& run) noexcept {
 
 constinit const GroupedKernels avx2::grouped = {.lanes = kLanes,
                                                 .most_group_lanes = 2,
+                                                .pixels_of_filter = kPixels,
                                                 .widened = true,
                                                 .groups_of_block = 1.0,
                                                 .groups_of_block_by_four = 0.0,

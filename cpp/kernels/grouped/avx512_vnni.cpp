@@ -223,6 +223,7 @@ void convolve(const GroupedRun& run) noexcept {
 
 constinit const GroupedKernels avx512_vnni::grouped = {.lanes = kLanes,
                                                        .most_group_lanes = 4,
+                                                       .pixels_of_filter = kPixels,
                                                        .widened = false,
                                                        .groups_of_block = 3.0,
                                                        .groups_of_block_by_four = 3.5,

@@ -67,7 +67,8 @@ struct GroupedKernels {
   std::size_t lanes;  // of a block, a multiple of 4
   // 4, or 2 where a block would have two groups of 16 channels, which take no longer as products.
   std::size_t most_group_lanes;
-  bool widened;  // filters have 16-bit codes, unless all pairs fit
+  std::size_t pixels_of_filter;  // that share the loads of a filter
+  bool widened;                  // filters have 16-bit codes, unless all pairs fit
   // How many groups of 1 or 2 lanes, and of 4, take as long as matrix products as a block does, full or not.
   double groups_of_block, groups_of_block_by_four;
   GroupedFunction convolve;

@@ -51,6 +51,7 @@ void convolve(const GroupedRun& operands) noexcept {
 
 constinit const GroupedKernels scalar::grouped = {.lanes = kLanes,
                                                   .most_group_lanes = 4,
+                                                  .pixels_of_filter = 1,
                                                   .widened = false,
                                                   .groups_of_block = 3.0,
                                                   .groups_of_block_by_four = 3.0,

@@ -2,6 +2,12 @@
 // set have room for more than three: groups side by side are the lanes of a vector (kernels/grouped), where the matrix
 // product of one group would leave most of them empty. A task walks down a strip of output columns
 // (operators/convolution/padded/padded_strips.h), all channels of a row at a time.
+//
+// Channels that would fill a part of the lanes share them with those of the next pixels, whose codes, windows and
+// outputs follow in memory: to the kernel some pixels are one of as many times the channels.
+//
+//   8 channels, 64 lanes     [p0: c0 ... c7] [p1: c0 ... c7] ... [p7: c0 ... c7]      8 pixels are joined
+//   24 channels              [p0: c0 ... c23] [p1: c0 ... c23] [p2: c0 ... c15]       8 pixels are three blocks
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -38,9 +44,46 @@ std::size_t lanes_of_group(const ConvolutionGeometry& geometry) {
   return as_size(geometry.group_input_channels()) / kGroupedLaneChannels;
 }
 
+// Blocks of the kernel's lanes that so many pixels take if they are one to it.
+std::int64_t blocks_of(const ConvolutionGeometry& geometry, const GroupedKernels& kernels, std::int64_t pixels) {
+  return divide_up(pixels * geometry.output_channels, static_cast<std::int64_t>(kernels.lanes * kGroupedLaneChannels));
+}
+
+// The time of a row, in blocks of one pixel. The loads of a filter take as long as half of the pixels that share them.
+double time_of_row(const ConvolutionGeometry& geometry, const GroupedKernels& kernels, std::int64_t joined) {
+  const auto time_of = [&](std::int64_t pixels, std::int64_t pixels_of_each) {
+    const auto sharing = static_cast<std::int64_t>(kernels.pixels_of_filter);
+    return as_number(blocks_of(geometry, kernels, pixels_of_each)) *
+           (as_number(pixels) + 0.5 * as_number(divide_up(pixels, sharing) * sharing));
+  };
+  return time_of(geometry.output_width / joined, joined) + time_of(1, geometry.output_width % joined);
+}
+
+// How many pixels are joined: as take the least time, if less by a tenth. Groups of 16 channels gain nothing by it
+// beside products. Pixels of steps are apart, as are outputs amid other channels; of planes nothing is known before
+// they are staged.
+std::int64_t joined_pixels(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
+  constexpr std::int64_t kMostPixels = 8;
+  constexpr double kMostOfTime = 0.9;
+  if (lanes_of_group(geometry) == 4 || geometry.stride_width != 1 ||
+      (geometry.output.c == 1 && geometry.output.w != geometry.output_channels)) {
+    return 1;
+  }
+  std::int64_t joined = 1;
+  double least = kMostOfTime * time_of_row(geometry, kernels, 1);
+  for (std::int64_t pixels = 2; pixels <= std::min(kMostPixels, geometry.output_width); ++pixels) {
+    const double time = time_of_row(geometry, kernels, pixels);
+    if (time < least) {
+      joined = pixels;
+      least = time;
+    }
+  }
+  return joined;
+}
+
 // Whole blocks of the kernel's lanes, and the packed filter of a channel.
 std::size_t padded_channels(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
-  return round_up(as_size(geometry.output_channels), kernels.lanes * kGroupedLaneChannels);
+  return as_size(blocks_of(geometry, kernels, joined_pixels(geometry, kernels))) * kernels.lanes * kGroupedLaneChannels;
 }
 std::size_t channel_bytes(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
   const std::size_t tap_bytes = lanes_of_group(geometry) * kGroupedLaneChannels * (kernels.widened ? 2 : 1);
@@ -48,14 +91,17 @@ std::size_t channel_bytes(const ConvolutionGeometry& geometry, const GroupedKern
 }
 
 // A lane has kGroupedLaneChannels channels, of which kernels read the first ones of all lanes of a block together.
+// Those behind the last pixel are none of the output's.
 std::vector<std::size_t> channel_order(const ConvolutionGeometry& geometry, const GroupedKernels& kernels) {
-  const std::size_t channels = padded_channels(geometry, kernels);
+  const std::size_t channels = padded_channels(geometry, kernels), of_pixel = as_size(geometry.output_channels);
+  const std::size_t end = as_size(joined_pixels(geometry, kernels)) * of_pixel;
   std::vector<std::size_t> ordered;
   ordered.reserve(channels);
   for (std::size_t block = 0; block < channels; block += kernels.lanes * kGroupedLaneChannels) {
     for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
       for (std::size_t lane = 0; lane < kernels.lanes; ++lane) {
-        ordered.push_back(block + lane * kGroupedLaneChannels + t);
+        const std::size_t channel = block + lane * kGroupedLaneChannels + t;
+        ordered.push_back(channel < end ? channel % of_pixel : of_pixel);
       }
     }
   }
@@ -75,7 +121,8 @@ class GroupedConvolution final : public ArrangedConvolution {
                 static_cast<std::int64_t>(ring_rows(geometry))),
         channels_(as_size(geometry.output_channels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
-        group_lanes_(lanes_of_group(geometry)) {
+        group_lanes_(lanes_of_group(geometry)),
+        joined_(as_size(joined_pixels(geometry, kernels_))) {
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
     ring_at_ = own.take(strips_.ring().bytes() + kernels_.lanes * kGroupedLaneChannels);
@@ -94,6 +141,8 @@ class GroupedConvolution final : public ArrangedConvolution {
   std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
                         std::uint8_t* packed) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
+  // Pixels of a row, of which `run` tells all but how many.
+  void convolve(GroupedRun run, std::size_t pixels) const noexcept;
   // What is done to a row's codes or sums once they are there.
   void finish_row(const ConvolutionDispatch& dispatch, std::size_t pixels, std::uint8_t* output) const noexcept;
 
@@ -101,7 +150,7 @@ class GroupedConvolution final : public ArrangedConvolution {
   ExecutionTarget target_;
   const GroupedKernels& kernels_;
   PaddedStrips strips_;
-  std::size_t channels_, taps_, group_lanes_;
+  std::size_t channels_, taps_, group_lanes_, joined_;
   // Of the scratch memory, and within a participant's part of it.
   std::size_t scratch_size_, ring_at_, tap_offsets_, participant_size_;
 };
@@ -137,6 +186,9 @@ void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t fl
       for (std::int64_t column = 0; column < geometry_.kernel_width; ++column, ++tap) {
         const std::uint8_t* of_tap = of_channel + row * geometry_.filter.h + column * geometry_.filter.w;
         sum += static_cast<std::uint32_t>(pack_tap(of_tap, flip, channel, tap, packed));
+        for (std::size_t pixel = 1; pixel < joined_; ++pixel) {
+          pack_tap(of_tap, flip, pixel * channels_ + channel, tap, packed);
+        }
       }
     }
     sums[channel] = static_cast<std::int32_t>(sum);
@@ -191,23 +243,24 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
     std::uint8_t* output = dispatch.output + geometry_.output_bytes * (task.image * strides.n + row * strides.h +
                                                                        task.first_column * strides.w);
     const bool ends_in_sums = geometry_.ends_in_sums();
-    kernels_.convolve({.activations = own + ring_at_,
-                       .pixel_step = as_size(geometry_.stride_width) * channels_,
-                       .offsets = offsets,
-                       .taps = taps_,
-                       .group_lanes = group_lanes_,
-                       .filter = dispatch.filter,
-                       .pairs_fit = dispatch.filter[own_byte()] == 0,
-                       .pixels = as_size(task.columns),
-                       .channels = channels_,
-                       .offset = dispatch.channels.offset,
-                       .multiplier = dispatch.channels.multiplier,
-                       .filter_zero_point = dispatch.channels.filter_zero_point,
-                       .output_zero_point = dispatch.output_zero_point,
-                       .flip = dispatch.output_flip,
-                       .output = ends_in_sums ? nullptr : output,
-                       .output_pixel_stride = as_size(strides.w),
-                       .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(output) : nullptr});
+    convolve({.activations = own + ring_at_,
+              .pixel_step = as_size(geometry_.stride_width) * channels_,
+              .offsets = offsets,
+              .taps = taps_,
+              .group_lanes = group_lanes_,
+              .filter = dispatch.filter,
+              .pairs_fit = dispatch.filter[own_byte()] == 0,
+              .pixels = 0,
+              .channels = channels_,
+              .offset = dispatch.channels.offset,
+              .multiplier = dispatch.channels.multiplier,
+              .filter_zero_point = dispatch.channels.filter_zero_point,
+              .output_zero_point = dispatch.output_zero_point,
+              .flip = dispatch.output_flip,
+              .output = ends_in_sums ? nullptr : output,
+              .output_pixel_stride = as_size(strides.w),
+              .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(output) : nullptr},
+             as_size(task.columns));
     finish_row(dispatch, as_size(task.columns), output);
   }
 }
@@ -225,11 +278,33 @@ void GroupedConvolution::finish_row(const ConvolutionDispatch& dispatch, std::si
                              .channels = channels_});
 }
 
+void GroupedConvolution::convolve(GroupedRun run, std::size_t pixels) const noexcept {
+  const std::size_t rest = pixels % joined_;
+  run.pixels = pixels / joined_;
+  if (joined_ > 1) {
+    run.pixel_step *= joined_;
+    run.channels *= joined_;
+    run.output_pixel_stride *= joined_;
+  }
+  if (run.pixels > 0) kernels_.convolve(run);
+  if (rest == 0) return;
+  run.activations += run.pixels * run.pixel_step;
+  if (run.sums != nullptr) {
+    run.sums += run.pixels * run.output_pixel_stride;
+  } else {
+    run.output += run.pixels * run.output_pixel_stride;
+  }
+  run.pixels = 1;
+  run.channels = rest * channels_;
+  kernels_.convolve(run);
+}
+
 std::string GroupedConvolution::describe() const {
   const std::string lanes = std::to_string(kernels_.lanes), channels = std::to_string(geometry_.group_input_channels());
   return "algorithm: grouped, " + counted(geometry_.groups, "group") + " of " + channels +
          " channels as lanes\nkernel: " + kernel_words(target_, "grouped") + ", " + lanes + " lanes of " +
-         std::to_string(kGroupedLaneChannels) + " channels\nwhy: " + channels +
+         std::to_string(kGroupedLaneChannels) + " channels" +
+         (joined_ > 1 ? ", for " + std::to_string(joined_) + " pixels at a time" : "") + "\nwhy: " + channels +
          " channels of a group would fill a part of a product's columns\ntaps: " + std::to_string(taps_) +
          "\ntile: " + strips_.describe();
 }
@@ -244,8 +319,9 @@ bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&
     return false;
   }
   // A block takes as long as the products of so many of its groups, whether it is full or not.
-  const auto block = static_cast<std::int64_t>(kernels.lanes * kGroupedLaneChannels);
-  const double blocks = as_number(divide_up(geometry.output_channels, block));
+  const double blocks = as_number(blocks_of(geometry, kernels, 1)) *
+                        time_of_row(geometry, kernels, joined_pixels(geometry, kernels)) /
+                        time_of_row(geometry, kernels, 1);
   const double groups_of_block =
       lanes_of_group(geometry) == 4 ? kernels.groups_of_block_by_four : kernels.groups_of_block;
   if (as_number(geometry.groups) <= groups_of_block * blocks) return false;
