@@ -13,6 +13,7 @@ from dmlcpu import (
 )
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
+from float_windows import ATTRIBUTES
 from sample_graphs import (
     Devices,
     Rng,
@@ -64,6 +65,23 @@ def test_slices_and_transpositions_are_read_in_place(devices: Devices, random_nu
         np.testing.assert_array_equal(
             compiled.dispatch(input_0=np.ascontiguousarray(x.transpose(0, 2, 3, 1))), expected
         )
+
+
+def test_poolings_of_floats_do_not_ask_for_channels_innermost(devices: Devices, random_numbers: Rng) -> None:
+    x = random_numbers.normal(0, 1, (2, 16, 12)).astype(np.float32)
+    expected = x.reshape(2, 16, 6, 2).max(-1)
+    window = {"window_size": (1, 2), "strides": (1, 2), "start_padding": (0, 0), "end_padding": (0, 0)}
+    attributes = {**ATTRIBUTES, "function": (1,), **window}
+    for label, device in devices.items():
+        graph = NativeGraph()
+        images = graph.add_view("RESHAPE", [graph.add_input("input_0", TensorDesc.from_array(x))], (2, 16, 1, 12))
+        pooled = TensorDesc(TensorDataType.FLOAT32, (2, 16, 1, 6))
+        [y] = graph.add_node("FLOAT_POOLING", [images], [pooled], attributes)
+        output = graph.add_view("RESHAPE", [y], expected.shape)
+        graph.mark_output(output, "output_0", TensorDesc.from_array(expected))
+        compiled = CompiledGraph(device, graph)
+        assert "COPY" not in compiled.describe(), label
+        np.testing.assert_array_equal(compiled.dispatch(input_0=x), expected, label)
 
 
 @pytest.mark.parametrize("sizes", [(2, 60), (120,), (4, 3, 10), (2, 6, 1, 10), (1, 2, 2, 1, 3, 10, 1), (5, 24)])
