@@ -102,6 +102,106 @@ def test_planes_of_few_elements(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
+@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("gaps", [(0, 0), (3, 5)], ids=str)
+@pytest.mark.parametrize("channels", [8, 38])
+@pytest.mark.parametrize(
+    ("spatial", "window", "strides", "dilations", "padding"),
+    [
+        ((14, 14), (3, 3), (2, 2), (1, 1), (1, 1)),
+        ((13, 12), (3, 3), (2, 2), (1, 1), (0, 0)),
+        ((7, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
+        ((6, 31), (2, 5), (3, 2), (2, 3), (1, 6)),
+        ((32, 32), (3, 3), (2, 2), (1, 1), (1, 1)),
+        ((2, 2), (5, 5), (1, 1), (1, 1), (3, 3)),
+    ],
+    ids=str,
+)
+def test_small_planes(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    gaps: tuple[int, int],
+    channels: int,
+    spatial: tuple[int, int],
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    padding: tuple[int, int],
+) -> None:
+    """As many as a vector has lanes are transposed together, in several tasks, of which the last has fewer."""
+    attributes = {
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": strides,
+        "dilations": dilations,
+        "window_size": window,
+        "start_padding": padding,
+        "end_padding": padding,
+    }
+    sizes = (2, channels, *spatial)
+    pooled = output_sizes(sizes, attributes)
+    input_strides = planes_apart(sizes, gaps[0])
+    values = random_numbers.normal(size=element_span(sizes, input_strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    values[random_numbers.random(len(values)) < 0.01] = np.inf
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, input_strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, planes_apart(pooled, gaps[1])),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize(
+    ("function", "channels", "spatial", "window", "stride", "are_transposed"),
+    [
+        (0, 16, (14, 14), 3, 2, True),
+        (0, 24, (14, 14), 3, 2, True),
+        (0, 9, (14, 14), 3, 2, False),  # many lanes without a plane
+        (1, 16, (9, 112), 3, 2, True),
+        (1, 16, (9, 113), 3, 2, False),  # long rows
+        (2, 16, (17, 17), 2, 2, True),
+        (2, 16, (18, 18), 2, 2, False),  # pairs, read in place
+        (2, 16, (14, 14), 2, 2, True),
+        (2, 16, (15, 15), 1, 2, False),
+        (1, 16, (16, 16), 3, 1, True),
+        (1, 16, (17, 17), 3, 1, False),
+        (1, 16, (16, 16), 5, 1, True),
+        (1, 16, (16, 16), 7, 1, False),  # taps that windows share are compared once in bands
+        (0, 16, (112, 9), 7, 1, True),
+        (0, 16, (9, 112), 7, 1, True),
+        (0, 16, (16, 16), 9, 1, False),  # many taps
+    ],
+)
+def test_tells_of_transposed_planes(
+    devices: Devices,
+    function: int,
+    channels: int,
+    spatial: tuple[int, int],
+    window: int,
+    stride: int,
+    are_transposed: bool,
+) -> None:
+    attributes = {
+        **ATTRIBUTES,
+        "function": (function,),
+        "strides": (stride, stride),
+        "window_size": (window, window),
+        "start_padding": (window // 2, window // 2),
+        "end_padding": (window // 2, window // 2),
+    }
+    sizes = (1, channels, *spatial)
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", sizes, None),
+        "output_tensor": blank_tensor("FLOAT32", output_sizes(sizes, attributes), None),
+    }
+    for device in devices.values():
+        told = bind_native(device, "FLOAT_POOLING", tensors, attributes).describe()
+        assert ("at a time, transposed" in told) == (are_transposed and device.isa != "scalar"), told
+
+
 def planes_apart(sizes: tuple[int, ...], gap: int) -> tuple[int, ...]:
     """The strides of planes with a gap behind each, and one of the columns in a row of {N, C, H, W}."""
     _, channels, rows, columns = sizes
@@ -120,7 +220,7 @@ def as_many_as_elements(
         "start_padding": start,
         "end_padding": tuple(length - 1 - before for length, before in zip(window, start, strict=True)),
     }
-    sizes = (2, 35, *spatial)
+    sizes = (2, 9, *spatial)  # too few planes to be transposed
     return attributes, sizes, planes_apart(sizes, gaps[0]), planes_apart(sizes, gaps[1])
 
 
@@ -218,10 +318,10 @@ def test_planes_that_no_window_reaches_beyond(
 @pytest.mark.parametrize(
     ("spatial", "window", "gaps", "are_one"),
     [
-        ((14, 14), (2, 2), (0, 0), True),
-        ((14, 14), (2, 2), (3, 0), False),
-        ((14, 14), (2, 2), (0, 3), False),
-        ((15, 14), (2, 2), (0, 0), False),  # the last row is in no window
+        ((18, 18), (2, 2), (0, 0), True),
+        ((18, 18), (2, 2), (3, 0), False),
+        ((18, 18), (2, 2), (0, 3), False),
+        ((19, 18), (2, 2), (0, 0), False),  # the last row is in no window
         ((8, 8), (1, 2), (0, 0), False),  # no bands of different strides
         ((8, 4), (4, 2), (0, 0), False),
     ],

@@ -29,7 +29,7 @@ void check_averages(Check& check, FloatPoolRun run, const std::vector<float>& su
     run.output = output.data();
     run.divisors = divisor.data();
     run.divisor_repeats = repeats;
-    check.table.float_pool->sums(run);
+    check.table.float_pool->sums.runs(run);
     check.equal_but_for_nans(output, averages);
   }
 }
@@ -75,12 +75,12 @@ void check_windows(Check& check, const Shape& shape, std::ptrdiff_t element_step
                             .step = element_step,
                             .count = count,
                             .output = output.data()};
-  check.table.float_pool->sums(run);
+  check.table.float_pool->sums.runs(run);
   check.equal_but_for_nans(output, sums);
   check_averages(check, run, sums, edge);
-  check.table.float_pool->maxima(run);
+  check.table.float_pool->maxima.runs(run);
   check.equal(output, maxima);
-  check.table.float_pool->minima(run);
+  check.table.float_pool->minima.runs(run);
   check.equal(output, minima);
 }
 
@@ -154,9 +154,91 @@ void check_plane(Check& check, std::size_t rows, std::size_t columns, Edge edge)
   check.equal_but_for_nans(output, averages);
 }
 
+// What taps in their order come to.
+struct Expected {
+  float sum = 0.0f, maximum = -std::numeric_limits<float>::infinity();
+  float minimum = std::numeric_limits<float>::infinity();
+
+  void take(float value) {
+    sum += value;
+    maximum = maximum > value || maximum != maximum ? maximum : value;
+    minimum = minimum < value || minimum != minimum ? minimum : value;
+  }
+};
+
+float tap(Check& check, bool special) {
+  return special ? number(check) : 0.1f * static_cast<float>(check.code()) - 9.0f;
+}
+
+// Any numbers of taps, from any place of a plane on, as rows and columns have them.
+std::vector<FloatPixels::Taps> some_taps(Check& check, std::size_t windows, std::size_t length, std::size_t dilation,
+                                         std::size_t step) {
+  std::vector<FloatPixels::Taps> taps(windows);
+  for (FloatPixels::Taps& window : taps) {
+    const std::size_t first = check.below(length), most = (length - 1 - first) / dilation + 1;
+    window = {static_cast<std::int32_t>(first * step), static_cast<std::int32_t>(check.below(most + 1))};
+  }
+  return taps;
+}
+
+void check_pixels(Check& check, std::size_t rows, std::size_t columns, Edge edge) {
+  const std::size_t lanes = check.table.float_pool->lanes, y_step = 1 + check.below(3), x_step = 1 + check.below(3);
+  const std::vector<FloatPixels::Taps> row_taps = some_taps(check, 1 + check.below(6), rows, y_step, columns * lanes);
+  const std::vector<FloatPixels::Taps> column_taps = some_taps(check, 1 + check.below(9), columns, x_step, lanes);
+  const std::size_t count = row_taps.size() * column_taps.size() * lanes;
+  const bool special = check.one_in(4), repeats = check.one_in(2);
+  std::vector<float> x(rows * columns * lanes), divisors(repeats ? 1 : count / lanes);
+  std::vector<float> averages(count), maxima(count), minima(count);
+  for (float& value : x) value = tap(check, special);
+  for (float& value : divisors) value = static_cast<float>(check.below(9));
+  for (std::size_t e = 0; e < count; ++e) {
+    const std::size_t pixel = e / lanes;
+    const FloatPixels::Taps &of_row = row_taps[pixel / column_taps.size()],
+                            &of_column = column_taps[pixel % column_taps.size()];
+    Expected expected;
+    for (std::int32_t i = 0; i < of_row.count; ++i) {
+      for (std::int32_t j = 0; j < of_column.count; ++j) {
+        const auto first = static_cast<std::size_t>(of_row.first + of_column.first);
+        const std::size_t y = static_cast<std::size_t>(i) * y_step, column = static_cast<std::size_t>(j) * x_step;
+        expected.take(x[first + (y * columns + column) * lanes + e % lanes]);
+      }
+    }
+    averages[e] = expected.sum / divisors[repeats ? 0 : pixel];
+    maxima[e] = expected.maximum;
+    minima[e] = expected.minimum;
+  }
+  const GuardedBuffer<float> input(x, edge), divisor(divisors, edge), output(count, edge);
+  FloatPixels pixels = {.input = input.data(),
+                        .rows = row_taps.data(),
+                        .columns = column_taps.data(),
+                        .row_count = row_taps.size(),
+                        .column_count = column_taps.size(),
+                        .row_step = static_cast<std::ptrdiff_t>(y_step * columns * lanes),
+                        .column_step = static_cast<std::ptrdiff_t>(x_step * lanes),
+                        .divisors = divisor.data(),
+                        .divisor_repeats = repeats,
+                        .output = output.data()};
+  check.table.float_pool->sums.pixels(pixels);
+  check.equal_but_for_nans(output, averages);
+  pixels.divisors = nullptr;
+  check.table.float_pool->maxima.pixels(pixels);
+  check.equal(output, maxima);
+  check.table.float_pool->minima.pixels(pixels);
+  check.equal(output, minima);
+}
+
 }  // namespace
 
 void check_float_pool(Check& check) {
+  for (const std::size_t rows : {1U, 2U, 7U, 9U}) {
+    for (const std::size_t columns : {1U, 3U, 8U}) {
+      for (const Edge edge : kEdges) {
+        describe_case("pixels of %zu x %zu, edge %d", rows, columns, static_cast<int>(edge));
+        for (int repeat = 0; repeat < 40; ++repeat) check_pixels(check, rows, columns, edge);
+      }
+    }
+  }
+
   for (const std::size_t columns : run_lengths()) {
     for (const std::size_t rows : {1U, 2U, 3U, 7U}) {
       for (const Edge edge : kEdges) {

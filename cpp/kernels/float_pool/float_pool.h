@@ -9,6 +9,7 @@
 //   largest   larger of all elements of one window in their order, begun at -infinity: the first NaN, or of the largest
 //             elements, as zeros that differ in sign are equal, the last
 //   smallest  the same of smaller, begun at infinity
+//   pixels    the same averages, maxima or minima of as many planes as a vector has lanes
 //
 //   with      x(i, j) = input[i * row_step + p] where p = first + j * tap_step + e * step is in [0, length),
 //                       0, -infinity or infinity where it lies beside the row
@@ -24,7 +25,7 @@
 // Contract: step is 1 or 2; count elements of output are written, of each row those named are read, and of a step of 2
 // what is between them in [0, length), nothing else; output overlaps no row; no alignment beyond the element's own. Of
 // a single window rows * count elements are read, which do not change meanwhile or are any. Of a plane all elements are
-// read and all of output written; of inside whole bytes of taps are read.
+// read and all of output written; of inside whole bytes of taps are read. Of pixels the taps are read.
 #pragma once
 
 #include <cstddef>
@@ -75,13 +76,38 @@ struct FloatPlane {
   float* output;
 };
 
+// Vectors of a float of each plane. Tap (i, j) of pixel (y, x) is the one at
+// input[rows[y].first + columns[x].first + i * row_step + j * column_step].
+struct FloatPixels {
+  struct Taps {
+    std::int32_t first;
+    std::int32_t count;
+  };
+
+  const float* input;
+  const Taps* rows;
+  const Taps* columns;
+  std::size_t row_count;
+  std::size_t column_count;
+  std::ptrdiff_t row_step;
+  std::ptrdiff_t column_step;
+  const float* divisors;  // of sums: one for each pixel, or one for all
+  bool divisor_repeats;
+  float* output;
+};
+
 using FloatPoolFunction = void (*)(const FloatPoolRun& run) noexcept;
+
+struct FloatPoolFunctions {
+  FloatPoolFunction runs;
+  void (*pixels)(const FloatPixels& pixels) noexcept;
+};
 
 struct FloatPoolKernels {
   std::size_t lanes;  // of a vector
-  FloatPoolFunction sums;
-  FloatPoolFunction maxima;
-  FloatPoolFunction minima;
+  FloatPoolFunctions sums;
+  FloatPoolFunctions maxima;
+  FloatPoolFunctions minima;
   void (*averages_of_plane)(const FloatPlane& plane) noexcept;
   float (*largest)(const FloatWindow& window) noexcept;
   float (*smallest)(const FloatWindow& window) noexcept;

@@ -27,6 +27,8 @@ inline Found noted(Found found, Found mask) noexcept { return found | mask; }
 #include "kernels/float_pool/planes.inl.h"
 // after the planes
 #include "kernels/float_pool/windows.inl.h"
+// after the windows
+#include "kernels/float_pool/pixels.inl.h"
 
 }  // namespace
 

@@ -180,11 +180,3 @@ float extreme_of_window(const FloatWindow& operands) noexcept {
   const float result = Extreme::of_lanes(best[0]);
   return result == 0.0f ? last_zero(window) : result;
 }
-
-constexpr FloatPoolKernels kWindows = {.lanes = kLanes,
-                                       .sums = write_windows<Sum>,
-                                       .maxima = write_windows<Maximum>,
-                                       .minima = write_windows<Minimum>,
-                                       .averages_of_plane = averages_of_plane,
-                                       .largest = extreme_of_window<Maximum>,
-                                       .smallest = extreme_of_window<Minimum>};

@@ -8,7 +8,12 @@
 
 namespace dmlcpu {
 
-FloatPoolFunction windows_kernel(FloatPool function, const ExecutionTarget& target) {
+const char* pool_words(FloatPool function) {
+  if (function == FloatPool::averages) return "averages";
+  return function == FloatPool::maxima ? "maxima" : "minima";
+}
+
+const FloatPoolFunctions& window_kernels(FloatPool function, const ExecutionTarget& target) {
   const FloatPoolKernels& kernels = *target.kernels().float_pool;
   if (function == FloatPool::averages) return kernels.sums;
   return function == FloatPool::maxima ? kernels.maxima : kernels.minima;
@@ -42,7 +47,7 @@ FloatBands::FloatBands(const PoolingGeometry& geometry, FloatPool function, cons
       rows_first_(function != FloatPool::averages && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
                   std::max(geometry.axes[1].window, geometry.axes[2].window) > 2),
       whole_columns_(geometry.axes[2].whole_windows()),
-      pool_(windows_kernel(function, target)) {}
+      pool_(window_kernels(function, target).runs) {}
 
 std::int64_t FloatBands::rows() const {
   constexpr std::int64_t kLong = 128, kLongSkipping = 64;  // of longer rows few elements are in vectors of edges

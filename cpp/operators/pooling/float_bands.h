@@ -14,8 +14,10 @@ namespace dmlcpu {
 
 enum class FloatPool : std::uint8_t { averages, maxima, minima };
 
-// The kernel of sums, maxima or minima.
-FloatPoolFunction windows_kernel(FloatPool function, const ExecutionTarget& target);
+// "averages", "maxima" or "minima".
+const char* pool_words(FloatPool function);
+// The kernels of sums, maxima or minima.
+const FloatPoolFunctions& window_kernels(FloatPool function, const ExecutionTarget& target);
 // That of two elements.
 FloatBinary binary_function(FloatPool function);
 // What changes none of them.

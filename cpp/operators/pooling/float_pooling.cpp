@@ -11,7 +11,7 @@
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
 // elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h), whole planes each by
 // itself, as averages that are as many as the elements are (plane_averages.h), or, if they are small, transposed
-// (plane_windows.h).
+// (plane_windows.h, pixel_pooling.h).
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -20,6 +20,7 @@
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/float_bands.h"
+#include "operators/pooling/pixel_pooling.h"
 #include "operators/pooling/plane_averages.h"
 #include "operators/pooling/plane_windows.h"
 #include "operators/pooling/pooling_geometry.h"
@@ -38,15 +39,20 @@ enum Tensor : std::size_t { kInput, kOutput };
 FloatPool function_of(const OperatorDesc& desc) { return static_cast<FloatPool>(index_attribute(desc, "function", 3)); }
 
 PoolingGeometry plain_geometry(const OperatorDesc& desc) {
-  return pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
+  if (desc.tensor(kInput).rank != 4) throw std::invalid_argument(desc.type + ": images have 4 dimensions");
+  const PoolingGeometry geometry = pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
+  if (function_of(desc) != FloatPool::averages && geometry.has_empty_window()) {
+    throw std::invalid_argument(desc.type + ": a window is wholly in the padding");
+  }
+  return geometry;
 }
 
 class FloatPooling final : public CompiledOperator {
  public:
-  FloatPooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  FloatPooling(OperatorDesc operator_desc, ExecutionTarget execution_target, const PoolingGeometry& geometry)
       : CompiledOperator(std::move(operator_desc), execution_target),
         function_(function_of(desc())),
-        geometry_(with_joined_planes(plain_geometry(desc()), function_, target())),
+        geometry_(with_joined_planes(geometry, function_, target())),
         halves_(averages() && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         folds_(!averages() && are_long_rows(geometry_)),
         transposes_(!folds_ && are_short_planes(geometry_)),
@@ -57,12 +63,7 @@ class FloatPooling final : public CompiledOperator {
         block_(by_planes() ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
         whole_columns_(geometry_.axes[2].whole_windows()),
-        band_rows_(pools_bands() ? bands_.rows() : 1) {
-    if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
-    if (!averages() && plain_geometry(desc()).has_empty_window()) {
-      throw std::invalid_argument(desc().type + ": a window is wholly in the padding");
-    }
-  }
+        band_rows_(pools_bands() ? bands_.rows() : 1) {}
 
   std::string describe() const override {
     const std::string blocks =
@@ -70,7 +71,7 @@ class FloatPooling final : public CompiledOperator {
         : transposes_ ? "whole planes, " + std::to_string(block_.channels) + " at a time, transposed"
                       : "runs of " + counted(block_.columns, "column") + " of " + counted(block_.channels, "channel");
     const bool joins = geometry_.channels == 1 && desc().tensor(kInput).sizes[1] != 1;
-    return std::string("algorithm: ") + words() + " of " + blocks +
+    return std::string("algorithm: ") + pool_words(function_) + " of " + blocks +
            (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
            (joins ? ", of all planes as one" : "") +
            "\nkernel: " + kernel_words(target(), folds_ || transposes_ || runs_ ? "float_pool" : "float_functions") +
@@ -101,7 +102,6 @@ class FloatPooling final : public CompiledOperator {
   // Whether planes are pooled one by one.
   bool by_planes() const { return folds_ || plane_averages_; }
   bool averages() const { return function_ == FloatPool::averages; }
-  const char* words() const { return averages() ? "averages" : function_ == FloatPool::maxima ? "maxima" : "minima"; }
   // Planes are pooled one after the other, as few rows of each would leave a level-1 cache until the next ones are
   // read: unless their elements are neighbours in the output, and more than one each.
   std::int64_t planes() const {
@@ -189,22 +189,8 @@ class FloatPooling final : public CompiledOperator {
     const std::int64_t image = plane / geometry_.channels, channel = plane % geometry_.channels;
     input += image * geometry_.input_image_step + channel * geometry_.input_channel_step;
     output += image * geometry_.output_image_step + channel * geometry_.output_channel_step;
-    plane_averages_ ? plane_averages_->run(input, output) : fold_plane(input, output);
-  }
-
-  // The extreme of all taps of the only window.
-  void fold_plane(const float* input, float* output) const noexcept {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
-    const bool joins = joins_rows(geometry_);
-    const std::size_t count = as_size(columns.count());
-    const FloatPoolKernels& kernels = *target().kernels().float_pool;
-    *output = (function_ == FloatPool::maxima ? kernels.largest : kernels.smallest)(
-        {.input =
-             input + vertical.position(0, rows.begin) * vertical.input_step + horizontal.position(0, columns.begin),
-         .rows = joins ? 1 : as_size(rows.count()),
-         .row_step = vertical.dilation * vertical.input_step,
-         .count = joins ? as_size(rows.count()) * count : count});
+    if (plane_averages_) return plane_averages_->run(input, output);
+    *output = extreme_of_plane(geometry_, function_, target(), input);
   }
 
   void run_row(const float* input, float* output, std::int64_t row) const noexcept {
@@ -286,17 +272,17 @@ class FloatPooling final : public CompiledOperator {
   // Input is column 0 of the first row.
   void pool_run(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    windows_kernel(function_, target())(
-        {.input = input,
-         .rows = as_size(taps.rows.count()),
-         .row_step = vertical.dilation * vertical.input_step,
-         .length = (horizontal.input - 1) * horizontal.input_step + static_cast<std::int64_t>(windows.channels),
-         .first = horizontal.position(windows.columns.begin, taps.columns.begin) * horizontal.input_step,
-         .taps = as_size(taps.columns.count()),
-         .tap_step = horizontal.dilation * horizontal.input_step,
-         .step = block_.columns == 1 ? 1 : horizontal.stride,
-         .count = windows.count(),
-         .output = results});
+    window_kernels(function_, target())
+        .runs({.input = input,
+               .rows = as_size(taps.rows.count()),
+               .row_step = vertical.dilation * vertical.input_step,
+               .length = (horizontal.input - 1) * horizontal.input_step + static_cast<std::int64_t>(windows.channels),
+               .first = horizontal.position(windows.columns.begin, taps.columns.begin) * horizontal.input_step,
+               .taps = as_size(taps.columns.count()),
+               .tap_step = horizontal.dilation * horizontal.input_step,
+               .step = block_.columns == 1 ? 1 : horizontal.stride,
+               .count = windows.count(),
+               .output = results});
   }
 
   // Of each tap the elements of all planes become a row.
@@ -305,16 +291,17 @@ class FloatPooling final : public CompiledOperator {
     ChunkBuffer buffer;
     transpose_elements(*target().kernels().pack, sizeof(float), input, geometry_.input_channel_step, channels,
                        plane_taps(), buffer.bytes, channels);
-    windows_kernel(function_, target())({.input = reinterpret_cast<const float*>(buffer.bytes),
-                                         .rows = as_size(plane_taps()),
-                                         .row_step = channels,
-                                         .length = channels,
-                                         .first = 0,
-                                         .taps = 1,
-                                         .tap_step = 1,
-                                         .step = 1,
-                                         .count = windows.channels,
-                                         .output = results});
+    window_kernels(function_, target())
+        .runs({.input = reinterpret_cast<const float*>(buffer.bytes),
+               .rows = as_size(plane_taps()),
+               .row_step = channels,
+               .length = channels,
+               .first = 0,
+               .taps = 1,
+               .tap_step = 1,
+               .step = 1,
+               .count = windows.channels,
+               .output = results});
   }
 
   // Each tap of all columns is gathered.
@@ -395,7 +382,10 @@ class FloatPooling final : public CompiledOperator {
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target) {
-  return std::make_unique<FloatPooling>(std::move(desc), target);
+  const PoolingGeometry geometry = plain_geometry(desc);
+  const FloatPool function = function_of(desc);
+  if (are_pixels(geometry, function, target)) return compile_pixel_pooling(std::move(desc), target, geometry, function);
+  return std::make_unique<FloatPooling>(std::move(desc), target, geometry);
 }
 
 }  // namespace dmlcpu

@@ -1,5 +1,7 @@
 #include "operators/pooling/plane_windows.h"
 
+#include "operators/sizes.h"
+
 namespace dmlcpu {
 namespace {
 
@@ -23,6 +25,20 @@ bool are_long_rows(const PoolingGeometry& geometry) {
   if (!are_rows_of_planes(geometry)) return false;
   const IndexRange rows = geometry.axes[1].taps(0), columns = geometry.axes[2].taps(0);
   return (columns.end - columns.begin) * (joins_rows(geometry) ? rows.end - rows.begin : 1) >= kLongRun;
+}
+
+float extreme_of_plane(const PoolingGeometry& geometry, FloatPool function, const ExecutionTarget& target,
+                       const float* plane) {
+  const PoolingAxis &vertical = geometry.axes[1], &horizontal = geometry.axes[2];
+  const IndexRange rows = vertical.taps(0), columns = horizontal.taps(0);
+  const bool joins = joins_rows(geometry);
+  const std::size_t count = as_size(columns.count());
+  const FloatPoolKernels& kernels = *target.kernels().float_pool;
+  return (function == FloatPool::maxima ? kernels.largest : kernels.smallest)(
+      {.input = plane + vertical.position(0, rows.begin) * vertical.input_step + horizontal.position(0, columns.begin),
+       .rows = joins ? 1 : as_size(rows.count()),
+       .row_step = vertical.dilation * vertical.input_step,
+       .count = joins ? as_size(rows.count()) * count : count});
 }
 
 bool are_short_planes(const PoolingGeometry& geometry) {
