@@ -33,6 +33,7 @@ ORDER = (
     "lowering",
     "rules",
     "float_convolutions",
+    "computed_once",
     "unrolling",
     "model_values",
     "planning",

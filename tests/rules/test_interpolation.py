@@ -10,8 +10,9 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 import dmlcpu
+from dmlcpu.onnx import computed_once
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES
-from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime, steps_of
 from template_checks import assert_templates_follow_the_rules
 
 SHAPE: Final = (2, 3, 13, 10)
@@ -233,3 +234,41 @@ def test_a_table_of_positions_of_any_size(random_numbers: np.random.Generator) -
     builder.output(builder.node("Add", [x, resized]), "float32")
     shapes = [{"x": (1, 8, height, width)} for height in (5, 9) for width in (4, 13)]
     assert_templates_follow_the_rules(builder.build(), shapes, 1)
+
+
+@pytest.mark.parametrize("mode", ["cubic", "linear", "nearest"])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_table_of_positions_is_resized_once(
+    random_numbers: np.random.Generator, isa: str, num_threads: int, mode: str
+) -> None:
+    """The constant is what a run makes of the same table where that is fed, to the bit, and no step resizes it."""
+    table = random_numbers.standard_normal((1, 8, 6, 6)).astype(np.float32)
+    x = random_numbers.standard_normal((2, 8, 9, 4)).astype(np.float32)
+    device = dmlcpu.Device(isa=isa, num_threads=num_threads)
+    results = []
+    for is_fed in (False, True):
+        builder = Builder(17)
+        image = builder.input("float32", ("N", 8, 9, 4))
+        values = builder.input("float32", (1, 8, 6, 6), "table") if is_fed else table
+        lengths = [np.int64([1]), builder.node("Shape", [image], start=1)]
+        resized = builder.node("Resize", [values, "", "", builder.node("Concat", lengths, axis=0)], mode=mode)
+        builder.output(builder.node("Add", [image, resized]), "float32")
+        session = dmlcpu.InferenceSession(builder.build(), device=device)
+        results.append(session.run(None, {"x": x, **({"table": table} if is_fed else {})})[0])
+        [partition] = session.partitions()
+        is_constant = [step.type for step in partition.steps] == ["ELEMENT_WISE_BINARY"]
+        assert is_constant != is_fed
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_large_table_is_resized_in_each_run(monkeypatch: pytest.MonkeyPatch, random_numbers: Any) -> None:
+    """A plan would hold the result."""
+    monkeypatch.setattr(computed_once, "_MOST_ELEMENTS", 8 * 5 * 7 - 1)
+    builder = Builder(17)
+    x = builder.input("float32", (1, 8, 5, 7))
+    table = random_numbers.standard_normal((1, 8, 6, 6)).astype(np.float32)
+    resized = builder.node("Resize", [table, "", "", np.int64([1, 8, 5, 7])], mode="cubic")
+    builder.output(builder.node("Add", [x, resized]), "float32")
+    assert steps_of(builder) == ["FLOAT_INTERPOLATION", "ELEMENT_WISE_BINARY"]
+    monkeypatch.undo()
+    assert steps_of(builder) == ["ELEMENT_WISE_BINARY"]

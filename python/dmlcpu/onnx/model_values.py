@@ -16,6 +16,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.lengths import decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.computed_once import computed_once
 from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
 from dmlcpu.onnx.constants.folding import Folding
@@ -262,6 +263,8 @@ class ModelValues:
             raise NotNative("no inputs")
         try:
             followed = self._followed(node, inputs)
+            if followed is None and is_foldable:
+                followed = computed_once(self.lowering, rule, node, inputs, self.folding)
             return rule(self.lowering, node, inputs) if followed is None else [followed]
         except NotNative as reason:
             # What each run would ask the same evaluator for, such as weights that are quantized to other FLOAT8.

@@ -136,6 +136,13 @@ class Folding:
             return [Constant(array) for array in results]
         return [FreeArray.of(derived(operator.getitem, results, place)) for place in range(len(results.value))]
 
+    def grants(self, cost: int) -> bool:
+        """Return whether there is enough for what others compute; then it is spent."""
+        if cost > self._left:
+            return False
+        self._left -= cost
+        return True
+
     def _spend(self, cost: int) -> None:
         if cost > self._left:
             if self._later:
