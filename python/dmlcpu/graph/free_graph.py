@@ -101,8 +101,9 @@ class FreeGraph:
             ValueError: A size or an array is none that it takes.
         """
         if self._first is None:
+            numbers = self._lengths
             free = [
-                (value, axis, self._lengths[length.place])
+                (value, axis, numbers[length.place])
                 for value, desc in self._descs
                 for axis, size in enumerate(desc.sizes)
                 for length in derived_among([size])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -39,11 +39,11 @@ def at_hand(shape: Iterable[int]) -> tuple[int, ...]:
     return tuple(length.value if isinstance(length, Derived) else length for length in shape)
 
 
-def derived_among(entries: Iterable[Any] | Derived) -> Iterator[Derived]:
-    """Yield what is known only later: entries, or all of them together."""
-    yield from (
-        entry for entry in ([entries] if isinstance(entries, Derived) else entries) if isinstance(entry, Derived)
-    )
+def derived_among(entries: Iterable[Any] | Derived) -> list[Derived]:
+    """Return what is known only later: entries, or all of them together."""
+    if isinstance(entries, Derived):
+        return [entries]
+    return [entry for entry in entries if isinstance(entry, Derived)]
 
 
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -85,8 +85,8 @@ class NativeGraph:
         for node in reversed(self.nodes):
             if not needed.isdisjoint(node.outputs):
                 nodes.append(node)
-                needed.update(node.outputs, (value for value in node.inputs if value is not None))
-        needed.update(value for value, name in enumerate(self.names) if name)
+                needed.update(node.outputs, [value for value in node.inputs if value is not None])
+        needed.update([value for value, name in enumerate(self.names) if name])
         if len(needed) == len(self.kinds):
             return self.copy(), {value: value for value in needed}
         numbers = {value: number for number, value in enumerate(sorted(needed))}
@@ -100,8 +100,8 @@ class NativeGraph:
             NodeRow(
                 type,
                 name,
-                tuple(None if value is None else numbers[value] for value in inputs),
-                tuple(numbers[value] for value in outputs),
+                tuple([None if value is None else numbers[value] for value in inputs]),
+                tuple([numbers[value] for value in outputs]),
                 attributes,
             )
             for type, name, inputs, outputs, attributes in reversed(nodes)

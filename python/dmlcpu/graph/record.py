@@ -213,16 +213,15 @@ class Record:
 
         The function depends on nothing but its arguments, and gives what nobody writes to.
         """
-        return self._entered(function, arguments, decides=False)
+        return self._entered(function, arguments, False)
 
     def length(self, function: Callable[..., int], *arguments: Any) -> int:
         """Return the length that a function makes of others."""
-        return self._length_at(self._entered(function, arguments, decides=False))
+        return self._length_at(self._entered(function, arguments, False))
 
     def decided(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """Return what a function says of lengths. A record is of use only to those of which it says the same."""
-        place = self._entered(function, arguments, decides=True)
-        decision: bool = self.values[place]
+        decision: bool = self.values[self._entered(function, arguments, True)]
         return decision
 
     def _length_at(self, place: int) -> int:
@@ -231,8 +230,9 @@ class Record:
             length = self._lengths[place] = Length(self, place)
         return cast(int, length)
 
-    def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], *, decides: bool) -> int:
-        places = tuple([self._place(argument) for argument in arguments])
+    def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], decides: bool) -> int:
+        # Most arguments are lengths, of which a call of a method each would take half of the time.
+        places = tuple([each.place if type(each) is Length else self._place(each) for each in arguments])
         key = function, places, decides
         known = self._places.get(key)
         if known is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -25,16 +25,21 @@ from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, 
 __all__ = ["Factor", "IntegerProduct", "Product", "factors", "float_product", "product_of_codes", "times"]
 
 
+# One array, which graphs have once, for all products that are not scaled.
+_ONE: Final = np.ones(1, np.float32)
+_ONE.flags.writeable = False
+
+
 class Factor:
-    """One operand of a product: codes, and scale and zero point, one or several along one of its last two axes."""
+    """One operand of a product: codes, and scale and zero point, one or several along one of its last two axes.
+
+    Attributes:
+        shape: Of the codes.
+    """
 
     def __init__(self, codes: Elements, scale: Operand, zero_point: Operand) -> None:
         self.codes, self.scale, self.zero_point = codes, scale, zero_point
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the codes."""
-        return tuple(self.codes.shape)
+        self.shape: tuple[int, ...] = tuple(codes.shape)
 
     def left(self, lowering: Lowering, batch: tuple[int, ...]) -> Operand:
         """Return the codes with batch axes, by strides of 0 where they are repeated."""
@@ -203,9 +208,8 @@ class _UnscaledProduct(Product):
     """Sums of products of codes as floats, which the scales follow: the product of both, as columns have it."""
 
     def __init__(self, lowering: Lowering, a: Factor, b: Factor) -> None:
-        one = np.ones(1, np.float32)
         self._factors = a, b
-        super().__init__(lowering, Factor(a.codes, one, a.zero_point), Factor(b.codes, one, b.zero_point))
+        super().__init__(lowering, Factor(a.codes, _ONE, a.zero_point), Factor(b.codes, _ONE, b.zero_point))
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Take the scales, which are one or of columns; a product with 1 does not change them."""
@@ -225,8 +229,7 @@ class _UnscaledProduct(Product):
             return None
         a, b = self._factors
         scales = aligned(self._lowering, scale, (count,), "scales")
-        one = np.ones(1, np.float32)
-        return Product(self._lowering, Factor(a.codes, one, a.zero_point), Factor(b.codes, scales, b.zero_point))
+        return Product(self._lowering, Factor(a.codes, _ONE, a.zero_point), Factor(b.codes, scales, b.zero_point))
 
 
 def product_of_codes(lowering: Lowering, a: Value, b: Value) -> Product | None:
