@@ -186,6 +186,8 @@ inline void transpose_groups(__m512i (&column_x64)[16]) noexcept {
 
 void gather_groups(const GroupBlock& block) noexcept {
   const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
+  constexpr std::size_t kAhead = 256;
+  const std::size_t k_end = (block.k + 63) / 64 * 64, first_ahead = k_end > kAhead ? k_end - kAhead : 0;
   for (std::size_t column = 0; column < block.count; column += 16) {
     const std::size_t columns = block.count - column < 16 ? block.count - column : 16;
     const __mmask16 store_mask = lane_mask(columns);
@@ -193,12 +195,14 @@ void gather_groups(const GroupBlock& block) noexcept {
     std::uint8_t* output = block.output + column * 4;
     for (std::size_t k = 0; k < block.k; k += 64) {
       const __mmask64 load_mask = byte_mask(block.k - k);
+      // Columns far apart are many short streams, of which the pieces that follow, the next columns' after the last
+      // ones, are fetched here.
+      const std::size_t ahead = k + kAhead < k_end ? kAhead : 16 * block.column_stride - first_ahead;
       __m512i column_x64[16];
       for (std::size_t i = 0; i < 16; ++i) {
         const bool inside = i < columns;
         const std::uint8_t* source = codes + (inside ? i : 0) * block.column_stride + k;
-        // Columns far apart are many short streams, of which the next pieces are fetched here.
-        _mm_prefetch(reinterpret_cast<const char*>(source) + 16 * block.column_stride, _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(source) + ahead, _MM_HINT_T0);
         column_x64[i] = _mm512_maskz_loadu_epi8(inside ? load_mask : 0, source);
         column_x64[i] = _mm512_xor_si512(column_x64[i], _mm512_maskz_mov_epi8(load_mask, flip_u8x64));
       }
