@@ -9,9 +9,9 @@
 //
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
-// elsewhere each tap of a block is gathered. Rows of planes are pooled in bands (float_bands.h), whole planes each by
-// itself, as averages that are as many as the elements are (plane_averages.h), or, if they are small, transposed
-// (plane_windows.h, pixel_pooling.h).
+// elsewhere each tap of a block is gathered (pooled_windows.h). Rows of planes are pooled in bands (float_bands.h),
+// whole planes each by itself, as averages that are as many as the elements are (plane_averages.h), or, if they are
+// small, transposed (plane_windows.h, pixel_pooling.h).
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -23,11 +23,11 @@
 #include "operators/pooling/pixel_pooling.h"
 #include "operators/pooling/plane_averages.h"
 #include "operators/pooling/plane_windows.h"
+#include "operators/pooling/pooled_windows.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
-#include "operators/strides/transposed_elements.h"
 #include "operators/task_size.h"
 #include "runtime/thread_pool.h"
 
@@ -53,7 +53,7 @@ class FloatPooling final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         function_(function_of(desc())),
         geometry_(with_joined_planes(geometry, function_, target())),
-        halves_(averages() && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
+        halves_(averages() && PooledWindows::are_halved(geometry_)),
         folds_(!averages() && are_long_rows(geometry_)),
         transposes_(!folds_ && are_short_planes(geometry_)),
         plane_averages_(averages() && PlaneAverages::applies(geometry_, target())
@@ -62,7 +62,7 @@ class FloatPooling final : public CompiledOperator {
         bands_(geometry_, function_, target()),
         block_(by_planes() ? Block{1, 1} : largest_block()),
         runs_(is_run(block_)),
-        whole_columns_(geometry_.axes[2].whole_windows()),
+        windows_(geometry_, function_, target(), layout()),
         band_rows_(pools_bands() ? bands_.rows() : 1) {}
 
   std::string describe() const override {
@@ -98,6 +98,10 @@ class FloatPooling final : public CompiledOperator {
   }
 
  private:
+  PooledWindows::Layout layout() const {
+    if (transposes_) return PooledWindows::Layout::transposed;
+    return runs_ ? PooledWindows::Layout::runs : PooledWindows::Layout::gathered;
+  }
   std::int64_t plane_taps() const { return geometry_.axes[1].window * geometry_.axes[2].window; }
   // Whether planes are pooled one by one.
   bool by_planes() const { return folds_ || plane_averages_; }
@@ -147,7 +151,7 @@ class FloatPooling final : public CompiledOperator {
   // by one where they have gaps and are not too small to be a run each.
   Block largest_block() const {
     constexpr std::int64_t kRun = 8, kStagedRun = 128, kPixel = 8, kLanes = 16;
-    const std::int64_t most = halves_ ? kMostHalved : static_cast<std::int64_t>(kChunk);
+    const std::int64_t most = halves_ ? PooledWindows::kMostHalved : static_cast<std::int64_t>(kChunk);
     if (transposes_) return {1, std::min(geometry_.channels, most / plane_taps() / kLanes * kLanes)};
     const std::int64_t columns = geometry_.axes[2].output, channels = geometry_.channels;
     const Block of_channel = {std::min(columns, most), 1}, pixel = {1, std::min(channels, most)};
@@ -158,25 +162,6 @@ class FloatPooling final : public CompiledOperator {
     const Block pixels = {std::min(columns, most / channels), channels};
     return is_run(pixels) || channels < kPixel ? pixels : pixel;
   }
-
-  // Taps of a window, the padding's among them.
-  struct Taps {
-    IndexRange rows, columns;
-  };
-
-  // Windows of one row of the output that are pooled together.
-  struct Windows {
-    const float* input;  // row 0 and column 0 of the first channel
-    std::int64_t y;
-    IndexRange columns;
-    std::size_t channels;
-    Taps inside;  // those that some window has inside of the image
-
-    std::size_t count() const { return as_size(columns.count()) * channels; }
-    Taps inside_of(const Taps& taps) const {
-      return {common(taps.rows, inside.rows), common(taps.columns, inside.columns)};
-    }
-  };
 
   void run_band(const float* input, float* output, std::int64_t row, std::int64_t rows) const noexcept {
     const std::int64_t plane = row / geometry_.axes[1].output, y = row % geometry_.axes[1].output;
@@ -203,169 +188,17 @@ class FloatPooling final : public CompiledOperator {
     for (std::int64_t x = 0; x < horizontal.output; x += block_.columns) {
       const IndexRange columns = {x, std::min(x + block_.columns, horizontal.output)};
       // The last column's first tap is the first of all inside, the first column's last one the last.
-      const Taps taps = {vertical.taps(y),
-                         {horizontal.taps(columns.end - 1).begin, horizontal.taps(columns.begin).end}};
+      const PooledWindows::Taps taps = {vertical.taps(y),
+                                        {horizontal.taps(columns.end - 1).begin, horizontal.taps(columns.begin).end}};
       for (std::int64_t channel = first; channel < end; channel += block_.channels) {
-        pool({.input = input + channel * geometry_.input_channel_step,
-              .y = y,
-              .columns = columns,
-              .channels = as_size(std::min(end - channel, block_.channels)),
-              .inside = taps},
-             output + x * horizontal.output_step + channel * geometry_.output_channel_step);
+        windows_.pool({.input = input + channel * geometry_.input_channel_step,
+                       .y = y,
+                       .columns = columns,
+                       .channels = as_size(std::min(end - channel, block_.channels)),
+                       .inside = taps},
+                      output + x * horizontal.output_step + channel * geometry_.output_channel_step);
       }
     }
-  }
-
-  void pool(const Windows& windows, float* output) const noexcept {
-    const auto& [depth, vertical, horizontal] = geometry_.axes;
-    const Rows target_rows = {as_size(windows.columns.count()), windows.channels, horizontal.output_step,
-                              geometry_.output_channel_step};
-    ChunkBuffer buffer;
-    auto* results = target_rows.contiguous() ? output : reinterpret_cast<float*>(buffer.bytes);
-    halves_ ? add_halves(windows, {{0, vertical.window}, {0, horizontal.window}}, results)
-            : pool_taps(windows, windows.inside, results);
-    if (averages()) divide(results, windows);
-    if (!target_rows.contiguous()) {
-      scatter(buffer, DataType::float32, output, target_rows, *target().kernels().pack);
-    }
-  }
-
-  // Elements of a block, of which each of up to 54 halvings within each other keeps the sums of a half.
-  static constexpr std::int64_t kMostHalved = 64;
-
-  // Halves without a tap in the image are left out: they would add 0 to sums that are never -0.
-  void add_halves(const Windows& windows, const Taps& taps, float* sums) const noexcept {
-    if (!is_halved(taps)) return pool_taps(windows, windows.inside_of(taps), sums);
-    Taps first = taps, second = taps;
-    IndexRange Taps::* const axis = taps.rows.count() > 1 ? &Taps::rows : &Taps::columns;
-    const IndexRange whole = taps.*axis;
-    (first.*axis).end = (second.*axis).begin = whole.begin + whole.count() / 2;
-    if (is_empty(windows.inside_of(second))) return add_halves(windows, first, sums);
-    if (is_empty(windows.inside_of(first))) return add_halves(windows, second, sums);
-    add_halves(windows, first, sums);
-    float others[kMostHalved];
-    add_halves(windows, second, others);
-    function(FloatBinary::add)(
-        {.a = sums, .b = others, .a_repeats = false, .b_repeats = false, .output = sums, .count = windows.count()});
-  }
-
-  static bool is_halved(const Taps& taps) {
-    constexpr std::int64_t kMostTaps = 1 << 10;
-    return taps.rows.count() > kMostTaps / taps.columns.count();
-  }
-  static bool is_empty(const Taps& taps) {
-    return taps.rows.begin >= taps.rows.end || taps.columns.begin >= taps.columns.end;
-  }
-  static IndexRange common(const IndexRange& a, const IndexRange& b) {
-    const std::int64_t begin = std::max(a.begin, b.begin);
-    return {begin, std::max(begin, std::min(a.end, b.end))};
-  }
-
-  // Sums, or extremes, of taps that are inside of the image, of each row in some window.
-  void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
-    const PoolingAxis& vertical = geometry_.axes[1];
-    const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
-    if (transposes_) return pool_transposed(input, windows, results);
-    runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
-  }
-
-  // Input is column 0 of the first row.
-  void pool_run(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    window_kernels(function_, target())
-        .runs({.input = input,
-               .rows = as_size(taps.rows.count()),
-               .row_step = vertical.dilation * vertical.input_step,
-               .length = (horizontal.input - 1) * horizontal.input_step + static_cast<std::int64_t>(windows.channels),
-               .first = horizontal.position(windows.columns.begin, taps.columns.begin) * horizontal.input_step,
-               .taps = as_size(taps.columns.count()),
-               .tap_step = horizontal.dilation * horizontal.input_step,
-               .step = block_.columns == 1 ? 1 : horizontal.stride,
-               .count = windows.count(),
-               .output = results});
-  }
-
-  // Of each tap the elements of all planes become a row.
-  void pool_transposed(const float* input, const Windows& windows, float* results) const noexcept {
-    const auto channels = static_cast<std::int64_t>(windows.channels);
-    ChunkBuffer buffer;
-    transpose_elements(*target().kernels().pack, sizeof(float), input, geometry_.input_channel_step, channels,
-                       plane_taps(), buffer.bytes, channels);
-    window_kernels(function_, target())
-        .runs({.input = reinterpret_cast<const float*>(buffer.bytes),
-               .rows = as_size(plane_taps()),
-               .row_step = channels,
-               .length = channels,
-               .first = 0,
-               .taps = 1,
-               .tap_step = 1,
-               .step = 1,
-               .count = windows.channels,
-               .output = results});
-  }
-
-  // Each tap of all columns is gathered.
-  void pool_staged(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
-    const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    const FloatBinaryFunction combine = function(binary_function(function_));
-    std::fill_n(results, windows.count(), neutral_float(function_));
-    ChunkBuffer staged;
-    for (std::int64_t i = 0; i < taps.rows.count(); ++i) {
-      for (std::int64_t j = taps.columns.begin; j < taps.columns.end; ++j) {
-        const IndexRange reached = inside(windows.columns, j);
-        if (reached.begin == reached.end) continue;
-        const float* tap = input + i * vertical.dilation * vertical.input_step +
-                           horizontal.position(reached.begin, j) * horizontal.input_step;
-        const Rows tap_rows = {as_size(reached.count()), windows.channels, horizontal.stride * horizontal.input_step,
-                               geometry_.input_channel_step};
-        const void* values = gather(tap, DataType::float32, tap_rows, *target().kernels().pack, staged);
-        float* reached_results = results + as_size(reached.begin - windows.columns.begin) * windows.channels;
-        combine({.a = reached_results,
-                 .b = static_cast<const float*>(values),
-                 .a_repeats = false,
-                 .b_repeats = false,
-                 .output = reached_results,
-                 .count = tap_rows.rows * windows.channels});
-      }
-    }
-  }
-
-  FloatBinaryFunction function(FloatBinary binary) const noexcept {
-    return target().kernels().float_functions->binary[static_cast<std::size_t>(binary)];
-  }
-
-  // The columns whose tap is inside of the image.
-  IndexRange inside(IndexRange columns, std::int64_t tap) const noexcept {
-    const PoolingAxis& axis = geometry_.axes[2];
-    const std::int64_t first = axis.position(columns.begin, tap), last = axis.position(columns.end - 1, tap);
-    if (first >= 0 && last < axis.input) return columns;
-    const IndexRange found = indices_inside(first, axis.stride, axis.input, columns.count());
-    return {columns.begin + found.begin, columns.begin + found.end};
-  }
-
-  // Sums by the numbers of their taps.
-  void divide(float* sums, const Windows& windows) const noexcept {
-    const IndexRange& columns = windows.columns;
-    const std::size_t channels = windows.channels;
-    const std::int64_t rows = windows.inside.rows.count();
-    const PoolingAxis& axis = geometry_.axes[2];
-    const auto begin = std::clamp(whole_columns_.begin, columns.begin, columns.end);
-    const auto end = std::clamp(whole_columns_.end, begin, columns.end);
-    const std::size_t count = windows.count();
-    const bool repeats = geometry_.include_padding || end - begin == columns.count();
-    ChunkBuffer buffer;
-    auto* divisors = reinterpret_cast<float*>(buffer.bytes);
-    std::fill_n(divisors, repeats ? 1 : count, geometry_.divisor(rows * axis.window));
-    const auto fill_cut = [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t x = from; x < to; ++x) {
-        const IndexRange taps = axis.taps(x);
-        std::fill_n(divisors + as_size(x - columns.begin) * channels, channels, geometry_.divisor(rows * taps.count()));
-      }
-    };
-    if (!repeats) fill_cut(columns.begin, begin);
-    if (!repeats) fill_cut(end, columns.end);
-    function(FloatBinary::divide)(
-        {.a = sums, .b = divisors, .a_repeats = false, .b_repeats = repeats, .output = sums, .count = count});
   }
 
   FloatPool function_;
@@ -375,7 +208,7 @@ class FloatPooling final : public CompiledOperator {
   FloatBands bands_;
   Block block_;
   bool runs_;
-  IndexRange whole_columns_;
+  PooledWindows windows_;
   std::int64_t band_rows_;
 };
 
