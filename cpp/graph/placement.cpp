@@ -26,8 +26,6 @@ bool writes_all_of(const TensorLayout& tensor, std::size_t bytes) {
   return bytes <= storage_size(tensor.type, is_four_bits(tensor.type) ? count - count % 2 : count);
 }
 
-bool has_channels(const NodePointer& node) { return node->arrangement == Arrangement::channels; }
-
 class Placer {
  public:
   explicit Placer(const Graph& graph)
@@ -56,6 +54,7 @@ class Placer {
 
  private:
   void place_bound_values();
+  Arrangement arrangement_of(const GraphNode& node) const;
   std::vector<bool> find_channels_last() const;
   void place_parts(const GraphNode& node);
   void place_source(const GraphNode& node);
@@ -88,6 +87,13 @@ void Placer::place_bound_values() {
   }
 }
 
+Arrangement Placer::arrangement_of(const GraphNode& node) const {
+  if (node.arrangement != Arrangement::channels_if_narrow) return node.arrangement;
+  const TensorLayout& output = graph_.values[node.outputs[0]].layout;
+  const bool is_narrow = output.rank > 0 && output.sizes[output.rank - 1] == 1;
+  return is_narrow ? Arrangement::channels : Arrangement::element_wise;
+}
+
 // Values that operators with channels read or write, and from them on what element-wise operators, slices and joins
 // relate to them.
 std::vector<bool> Placer::find_channels_last() const {
@@ -96,16 +102,17 @@ std::vector<bool> Placer::find_channels_last() const {
     std::vector<std::size_t> values;
   };
   std::vector<bool> found(graph_.values.size());
+  const auto has_channels = [this](const NodePointer& node) { return arrangement_of(*node) == Arrangement::channels; };
   if (std::ranges::none_of(graph_.nodes, has_channels)) return found;
   std::vector<Related> nodes;
   for (const NodePointer& node : graph_.nodes) {
-    if (node->arrangement == Arrangement::own) continue;
-    nodes.push_back({node->arrangement, node->outputs});
+    const Arrangement arrangement = arrangement_of(*node);
+    if (arrangement == Arrangement::own) continue;
+    nodes.push_back({arrangement, node->outputs});
     const std::size_t rank = graph_.values[node->outputs[0]].layout.rank;
     for (const std::optional<std::size_t>& value : node->inputs) {
       if (value && graph_.values[*value].layout.rank == rank) nodes.back().values.push_back(*value);
-      if (node->arrangement == Arrangement::channels)
-        break;  // of the others none is data in the arrangement of the output
+      if (arrangement == Arrangement::channels) break;  // of the others none is data in the arrangement of the output
     }
   }
   for (bool changed = true; changed;) {
