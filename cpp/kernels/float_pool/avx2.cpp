@@ -46,6 +46,6 @@ inline Found noted(Found found, Mask mask) noexcept { return either(found, mask)
 
 }  // namespace
 
-constinit const FloatPoolKernels avx2::float_pool = kWindows;
+constinit const FloatPoolKernels avx2::float_pool = kKernels;
 
 }  // namespace dmlcpu

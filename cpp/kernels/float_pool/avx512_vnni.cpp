@@ -43,6 +43,6 @@ inline Found noted(Found found, Mask mask) noexcept { return either(found, mask)
 
 }  // namespace
 
-constinit const FloatPoolKernels avx512_vnni::float_pool = kWindows;
+constinit const FloatPoolKernels avx512_vnni::float_pool = kKernels;
 
 }  // namespace dmlcpu

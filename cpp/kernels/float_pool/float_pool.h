@@ -25,7 +25,8 @@
 // Contract: step is 1 or 2; count elements of output are written, of each row those named are read, and of a step of 2
 // what is between them in [0, length), nothing else; output overlaps no row; no alignment beyond the element's own. Of
 // a single window rows * count elements are read, which do not change meanwhile or are any. Of a plane all elements are
-// read and all of output written; of inside whole bytes of taps are read. Of pixels the taps are read.
+// read and all of output written; of inside whole bytes of taps are read. Of pixels the taps are read. A sum that meets
+// two NaN is one of them; which depends on the instruction.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ void write_pixels(const FloatPixels& operands) noexcept {
 template <class Function>
 constexpr FloatPoolFunctions kFunctionsOf = {.runs = write_windows<Function>, .pixels = write_pixels<Function>};
 
-constexpr FloatPoolKernels kWindows = {.lanes = kLanes,
+constexpr FloatPoolKernels kKernels = {.lanes = kLanes,
                                        .sums = kFunctionsOf<Sum>,
                                        .maxima = kFunctionsOf<Maximum>,
                                        .minima = kFunctionsOf<Minimum>,

@@ -32,6 +32,6 @@ inline Found noted(Found found, Found mask) noexcept { return found | mask; }
 
 }  // namespace
 
-constinit const FloatPoolKernels scalar::float_pool = kWindows;
+constinit const FloatPoolKernels scalar::float_pool = kKernels;
 
 }  // namespace dmlcpu

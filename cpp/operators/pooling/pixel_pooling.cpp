@@ -54,20 +54,23 @@ std::vector<PixelBand> bands_of(const PoolingAxis& vertical, const PoolingAxis& 
 }
 
 // Whether windows are such that a transposition takes less time than what vectors of edges and of skipped columns do:
-// measured. Of windows that move by one, many taps of extremes are better shared among them.
+// measured. Of windows that move by one, many taps of extremes are better shared among them; and taps above each other
+// are whole vectors of long rows.
 bool pays(const PoolingAxis& vertical, const PoolingAxis& horizontal, FloatPool function, std::int64_t lanes) {
-  constexpr std::int64_t kMostTaps = 64, kManyTaps = 16, kFewTaps = 4, kMostShared = 32;
-  constexpr std::int64_t kMostColumns = 112, kShortRow = 16;
+  constexpr std::int64_t kMostTaps = 64, kManyTaps = 16, kFewTaps = 4, kMostShared = 32, kMostSkipped = 8;
+  constexpr std::int64_t kMostColumns = 112, kShortRow = 16, kLongRow = 64;
   if (vertical.window > kMostTaps / horizontal.window) return false;
   const std::int64_t taps = vertical.window * horizontal.window, columns = horizontal.input;
   if (taps == 1 || columns > kMostColumns) return false;
+  if (horizontal.window == 1 && horizontal.stride == 1 && columns >= kLongRow) return false;
   if (vertical.stride > 1 || horizontal.stride > 1) {
+    const bool reads_few = vertical.stride >= kMostSkipped * taps / horizontal.stride;
     const bool are_pairs = vertical.stride == 2 && horizontal.stride == 2 && taps <= kFewTaps && columns % 2 == 0;
-    return !are_pairs || columns <= kShortRow;  // which are read in place
+    return !reads_few && (!are_pairs || columns <= kShortRow);  // pairs are read in place
   }
   const bool averages = function == FloatPool::averages;
   if (taps > (averages ? kManyTaps : kMostShared)) return averages;
-  return columns <= (taps > kFewTaps ? kShortRow : lanes);
+  return taps > kFewTaps ? columns <= kShortRow : columns < lanes;
 }
 
 class PixelPooling final : public CompiledOperator {
@@ -80,6 +83,9 @@ class PixelPooling final : public CompiledOperator {
         lanes_(static_cast<std::int64_t>(target().kernels().float_pool->lanes)),
         bands_(bands_of(geometry.axes[1], geometry.axes[2], lanes_)),
         columns_(taps_of(geometry.axes[2], {0, geometry.axes[2].output}, 0, lanes_)),
+        input_elements_(most_input_rows() * geometry.axes[2].input * lanes_),
+        pixels_of_band_(input_elements_ + bands_[0].output.count() * geometry.axes[2].output * lanes_),
+        bands_of_task_(bands_of_task()),
         divisors_(divisors()),
         layout_(buffers()) {}
 
@@ -97,9 +103,10 @@ class PixelPooling final : public CompiledOperator {
     auto* output = static_cast<float*>(tensors[1]);
     std::uint8_t* scratch = thread_scratch(temporary_size());
     parallel_for(as_size(task_count()), target().num_threads, [&](std::size_t task, int slot) noexcept {
-      auto* pixels = reinterpret_cast<float*>(scratch) + slot * pixels_of_band();
-      const std::int64_t begin = static_cast<std::int64_t>(task) * bands_of_task();
-      for (std::int64_t i = begin; i < std::min(begin + bands_of_task(), band_count()); ++i) {
+      auto* pixels = reinterpret_cast<float*>(scratch) + slot * pixels_of_band_;
+      const std::int64_t begin = static_cast<std::int64_t>(task) * bands_of_task_;
+      const std::int64_t end = std::min(begin + bands_of_task_, band_count());
+      for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t group = i / band_total(), image = group / groups_of_image();
         const std::int64_t channel = group % groups_of_image() * lanes_;
         pool(input + image * geometry_.input_image_step + channel * geometry_.input_channel_step,
@@ -118,20 +125,16 @@ class PixelPooling final : public CompiledOperator {
     for (const PixelBand& band : bands_) most = std::max(most, band.input.count());
     return most;
   }
-  std::int64_t pixels_of_band() const {
-    return most_input_rows() * geometry_.axes[2].input * lanes_ +
-           bands_[0].output.count() * geometry_.axes[2].output * lanes_;
-  }
   std::int64_t bands_of_task() const {
-    const auto pixels = static_cast<double>(pixels_of_band());
+    const auto pixels = static_cast<double>(pixels_of_band_);
     return static_cast<std::int64_t>(rows_of_task(static_cast<double>(band_count()), pixels, target().num_threads));
   }
-  std::int64_t task_count() const { return divide_up(band_count(), bands_of_task()); }
+  std::int64_t task_count() const { return divide_up(band_count(), bands_of_task_); }
   int participants() const { return static_cast<int>(std::min<std::int64_t>(task_count(), target().num_threads)); }
 
   BufferLayout buffers() const {
     BufferLayout layout;
-    layout.take(as_size(pixels_of_band()) * sizeof(float), static_cast<std::size_t>(participants()));
+    layout.take(as_size(pixels_of_band_) * sizeof(float), static_cast<std::size_t>(participants()));
     return layout;
   }
 
@@ -160,7 +163,7 @@ class PixelPooling final : public CompiledOperator {
     const std::int64_t first_result = band.output.begin * horizontal.output;
     const std::int64_t count = band.output.count() * horizontal.output;
     const bool divisor_repeats = divisors_.size() <= 1;
-    float* results = pixels + most_input_rows() * horizontal.input * lanes_;
+    float* results = pixels + input_elements_;
     if (planes < lanes_) std::fill_n(pixels, elements * lanes_, 0.0F);
     transpose_elements(pack, sizeof(float), input + band.input.begin * horizontal.input, geometry_.input_channel_step,
                        planes, elements, pixels, lanes_);
@@ -184,6 +187,8 @@ class PixelPooling final : public CompiledOperator {
   std::int64_t lanes_;
   std::vector<PixelBand> bands_;
   std::vector<FloatPixels::Taps> columns_;
+  std::int64_t input_elements_, pixels_of_band_;  // floats of the largest band, transposed; its results behind them
+  std::int64_t bands_of_task_;
   std::vector<float> divisors_;
   BufferLayout layout_;
 };
