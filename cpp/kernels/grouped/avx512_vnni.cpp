@@ -49,9 +49,12 @@ inline bool converts_within_range(const GroupedRun& run) noexcept {
 }
 
 // Writes the sums of a block's channels: the four of a lane become neighbours within 128 bits, of which lane i has the
-// lanes i, i + 4, i + 8 and i + 12. A call, so that it takes no registers where codes are made.
-__attribute__((noinline)) void store_sums(std::int32_t* sums, std::size_t channels, __m512i a_i32x16, __m512i b_i32x16,
-                                          __m512i c_i32x16, __m512i d_i32x16) noexcept {
+// lanes i, i + 4, i + 8 and i + 12. A call, so that it takes no registers where codes are made; sums are passed in
+// memory, since a function that is passed vectors leaves their upper halves as they are, and its caller may then, too.
+__attribute__((noinline)) void store_sums(std::int32_t* sums, std::size_t channels,
+                                          const Sums (&sum_i32x16)[kVectors]) noexcept {
+  const auto a_i32x16 = reinterpret_cast<__m512i>(sum_i32x16[0]), b_i32x16 = reinterpret_cast<__m512i>(sum_i32x16[1]);
+  const auto c_i32x16 = reinterpret_cast<__m512i>(sum_i32x16[2]), d_i32x16 = reinterpret_cast<__m512i>(sum_i32x16[3]);
   const __m512i low_01 = _mm512_unpacklo_epi32(a_i32x16, b_i32x16), low_23 = _mm512_unpacklo_epi32(c_i32x16, d_i32x16);
   const __m512i high_01 = _mm512_unpackhi_epi32(a_i32x16, b_i32x16),
                 high_23 = _mm512_unpackhi_epi32(c_i32x16, d_i32x16);
@@ -121,9 +124,8 @@ class Block {
       if constexpr (end != End::sums) {
         _mm512_mask_storeu_epi8(run_.output + element, mask_, codes(sum_i32x16[p]));
       } else {
-        const auto sum = [&](std::size_t t) { return reinterpret_cast<__m512i>(sum_i32x16[p][t]); };
         const std::size_t left = run_.channels - channel_;
-        store_sums(run_.sums + element, left < kBlock ? left : kBlock, sum(0), sum(1), sum(2), sum(3));
+        store_sums(run_.sums + element, left < kBlock ? left : kBlock, sum_i32x16[p]);
       }
     }
   }
