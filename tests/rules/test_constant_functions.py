@@ -206,7 +206,6 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "indices of a large depth": ("OneHot", [OTHERS, np.array(1 << 30), OTHERS[:2]], {}),
     "indices by floats": ("OneHot", [FLOATS, np.array(3), OTHERS[:2]], {}),
     "one of conditions": ("OneHot", [OTHERS, np.array(3), BOOLS[0, :2]], {}),
-    "places in no axis": ("NonZero", [np.array(3)], {}),
     "scales of blocks": ("DequantizeLinear", [INTEGERS.astype(np.int8), FLOATS, INTEGERS.astype(np.int8)], {}),
     "scales of an axis that is not there": ("DequantizeLinear", [np.int8([1, 2]), FACTORS.reshape(-1)], {}),
     "another type of zero points": ("DequantizeLinear", [np.int8([1, 2]), np.float32(1), np.uint8(0)], {}),
@@ -309,3 +308,14 @@ def test_grids_that_are_not_computed(wrong: str) -> None:
     node = load_model(model_of("AffineGrid", arrays, {}).SerializeToString()).nodes[0]
     with pytest.raises(NotFolded):
         by_numpy(node, arrays)
+
+
+@pytest.mark.parametrize("values", [[0, -np.inf], [-np.inf, 0], [1e10, 0.1]])
+def test_one_of_values_is_it_to_the_bit(values: list[float]) -> None:
+    """The evaluator makes it of their difference, which may be no number, or another one."""
+    off, on = np.float32(values)
+    arrays = [np.array([2, -3]), np.array(3), np.float32(values)]
+    node = load_model(model_of("OneHot", arrays, {}).SerializeToString()).nodes[0]
+    made = by_numpy(node, arrays)
+    assert made is not None
+    assert np.array_equal(made, np.float32([[off, off, on], [on, off, off]]))

@@ -106,13 +106,13 @@ def _one_hot(node: Node, arrays: Sequence[Array]) -> Array | None:
     places = np.arange(count).reshape(-1, *(1,) * (indices.ndim - axis))
     named = np.where(indices < 0, indices + np.int64(count), indices)
     off, on = values
-    made: Array = (places == np.expand_dims(named, axis)).astype(values.dtype) * (on - off) + off
+    made: Array = np.where(places == np.expand_dims(named, axis), on, off)
     return made
 
 
 def _non_zero(node: Node, arrays: Sequence[Array]) -> Array | None:
     [array] = arrays
-    return np.stack(np.nonzero(array)).astype(np.int64) if array.ndim and array.size <= MOST_ELEMENTS else None
+    return np.array(np.nonzero(np.atleast_1d(array)), np.int64) if array.size <= MOST_ELEMENTS else None
 
 
 def _dequantized(node: Node, arrays: Sequence[Array]) -> Array | None:
