@@ -36,6 +36,19 @@ def test_floats_that_are_no_numbers_are_not_0() -> None:
     assert dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})[0].tolist() == [[0, 2, 4]]
 
 
+@pytest.mark.parametrize("value", [0, 3])
+def test_places_in_a_constant_without_axes(value: float) -> None:
+    builder = Builder()
+    builder.output(builder.node("Abs", [builder.input("float32", (1,))]), "float32")
+    found = builder.node("NonZero", [builder.constant(np.array(value, np.float32), "value")])
+    builder.output(found, "int64", (None, None))
+    feeds = {"x": np.float32([5])}
+    _, ours = dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+    _, expected = results_of_onnxruntime(builder.build(), feeds)
+    assert ours.shape == expected.shape
+    assert np.array_equal(ours, expected)
+
+
 def chosen_rows() -> bytes:
     """The rows of codes whose first element is above 0, by Gather and by GatherND."""
     builder = Builder()
@@ -71,3 +84,47 @@ def test_rows_that_a_run_chooses(
             assert (ours.dtype, ours.shape) == (other.dtype, other.shape)
             assert np.array_equal(ours, other)
     assert {part.provider for part in session.partitions()} == {"dmlcpu"}
+
+
+def of_nothing(builder: Builder, operator: str, rows: str, places: str) -> str:
+    """An operator on rows of 8 floats; of Split the first of its results, as of the others the only one."""
+    weights = builder.dequantized(np.ones((8, 4), np.int8), 0.01, np.int8(0))
+    images = builder.node("Reshape", [rows, np.int64([-1, 2, 2, 2])])
+    filters = builder.dequantized(np.ones((3, 2, 1, 1), np.int8), 0.01, np.int8(0))
+    table = np.ones((9, 8), np.float32)
+    inputs, outputs, attributes = {
+        "Gemm": ([rows, weights], 1, {}),
+        "Conv": ([images, filters], 1, {}),
+        "MaxPool": ([images], 1, {"kernel_shape": [2, 2]}),
+        "ReduceMax": ([rows], 1, {"axes": [1]}),
+        "TopK": ([rows, np.int64([2])], 2, {}),
+        "Split": ([rows], 2, {"axis": 1}),
+        "ScatterND": ([table, builder.node("Unsqueeze", [places, np.int64([1])]), rows], 1, {}),
+    }.get(operator, ([rows], 1, {}))
+    made = builder.node(operator, inputs, outputs, **attributes)
+    return made if isinstance(made, str) else made[0]
+
+
+@pytest.mark.parametrize(
+    "operator",
+    ["Abs", "Conv", "Exp", "Gemm", "MaxPool", "ReduceMax", "ScatterND", "Sigmoid", "Softmax", "Split", "TopK"],
+)
+def test_no_onnxruntime_is_needed_for_nothing(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is computed of rows of which none is found; and before it, and after it, of some."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", (9, 8)))
+    first = builder.node("Gather", [x, np.int64(0)], axis=1)
+    found = builder.node("NonZero", [builder.node("Greater", [first, np.float32(0)])])
+    places = builder.node("Squeeze", [found, np.int64([0])])
+    rows = coded(builder, builder.node("Gather", [x, places]))
+    builder.output(of_nothing(builder, operator, rows, places), "float32")
+    feeds = [
+        {"x": np.where(np.arange(9) < count, 1, -1).repeat(8).reshape(9, 8).astype(np.float32)} for count in (4, 0, 3)
+    ]
+    expected = [results_of_onnxruntime(builder.build(), each)[0] for each in feeds]
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    session = dmlcpu.InferenceSession(builder.build())
+    for each, other in zip(feeds, expected, strict=True):
+        [ours] = session.run(None, each)
+        assert (ours.dtype, ours.shape) == (other.dtype, other.shape)
+        np.testing.assert_allclose(ours, other, 1e-5, 1e-6)

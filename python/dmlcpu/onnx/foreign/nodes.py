@@ -44,8 +44,8 @@ def taken_together(
 ) -> tuple[list[Node], list[Node], bool]:
     """Choose nodes that another runtime runs as one part: those without a kernel, and what follows in floating point.
 
-    Of sequences that these make the later readers go with them, and all that leads to those. Nodes that functions of
-    arrays compute are taken alone, as what follows them may have kernels.
+    Of sequences that these make the later readers go with them, and all that leads to those. If there are none, nodes
+    that functions of arrays compute are taken alone, as what follows them may have kernels.
 
     Args:
         nodes: That are not native, in order.
@@ -58,8 +58,7 @@ def taken_together(
     Raises:
         InvalidModelError: No node can be taken.
     """
-    if alone := [node for node in nodes if _is_for_arrays(node, values)]:
-        return alone, [node for node in nodes if node not in alone], False
+    alone = [node for node in nodes if _is_for_arrays(node, values)]
     taken: list[Node] = []
     rest: list[Node] = []
     made: set[str] = set()
@@ -67,7 +66,7 @@ def taken_together(
     for node in nodes:
         known = all(name in values or name in made for name in node.reads)
         follows = any(name in made for name in node.reads)
-        wanted = known and (node.name in reasons or (follows and not _is_anchor(node, values)))
+        wanted = known and (node.name in reasons or (follows and not _is_anchor(node, values))) and node not in alone
         if wanted and not taken:
             by_reference = is_for_the_reference(node, values)
         # Of the reference's nodes none follows another: the types of what they make are not known yet.
@@ -76,6 +75,8 @@ def taken_together(
             made.update(filter(None, node.outputs))
         else:
             rest.append(node)
+    if alone and not taken:
+        return alone, [node for node in nodes if node not in alone], False
     if not taken:
         raise InvalidModelError(f"node {nodes[0]}: it cannot be planned")
     while (held := _sequences(taken)) and (readers := [node for node in rest if not held.isdisjoint(node.reads)]):

@@ -29,7 +29,8 @@ __all__ = ["PlannedModel"]
 # for each byte.
 _PLANS_TO_DECIDE: Final = 8
 _COST_OF_A_NODE: Final = 50.0
-_COST_OF_A_STEP: Final = 6.0  # where a template gives the plan
+_COST_OF_A_GRAPH: Final = 30.0  # where a template gives the plan
+_COST_OF_A_STEP: Final = 6.0
 _GAIN_OF_A_NODE: Final = 4.0
 _GAIN_OF_A_BYTE: Final = 5e-5  # that steps read or write
 
@@ -109,7 +110,7 @@ class PlannedModel:
         steps = [step for part in native for step in part.graph.steps]
         rest = self.rest_of(self._last)
         own = _GAIN_OF_A_NODE * sum(len(part.nodes) for part in native) - _COST_OF_A_STEP * len(steps)
-        own += _GAIN_OF_A_BYTE * sum(step.size for step in steps)
+        own += _GAIN_OF_A_BYTE * sum(step.size for step in steps) - _COST_OF_A_GRAPH * len(native)
         return own + (0.0 if rest is None else rest._gain())
 
     def _plan_elsewhere(self, arrays: Mapping[str, ArrayType]) -> Plan | None:

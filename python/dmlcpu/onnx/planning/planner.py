@@ -221,7 +221,12 @@ class _Planner:
         reads = {name: self._elements(name) for name in values_read((*weights, *taken), ())}
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         foreign = ForeignNodes(taken, weights, told, reads, outputs)
-        unknown = self._learn(foreign) if remaining else ()
+        reads_nothing = any(has_no_elements(value.shape) for value in reads.values())
+        unknown = self._learn(foreign) if remaining or reads_nothing else ()
+        if reads_nothing and all(
+            name in self._values and has_no_elements(self._values[name].shape) for name in outputs
+        ):
+            return ()  # there is nothing to run
         self._export(reads.values())
         self._foreign.append(self._foreign_parts(foreign, by_reference))
         if not unknown:

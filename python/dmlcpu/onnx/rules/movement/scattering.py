@@ -126,6 +126,8 @@ def scatter_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         raise NotNative(f"updates of shape {updates.shape} by indices of shape {indices.shape}")
     if element_type(data) != element_type(updates):
         raise NotNative(f"updates of type {element_type(updates)} in {element_type(data)}")
+    if 0 in updates.shape:
+        return [data]
     if not isinstance(indices, Constant) or _reduction(node):
         return [_rows_written(lowering, node, data, indices, updates)]
     if indices.dtype.kind != "i":
@@ -192,7 +194,7 @@ def scatter_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     axis = axis_within(node.attributes.get("axis", 0), rank)
     if len(indices.shape) != rank or updates.shape != indices.shape:
         raise NotNative(f"updates {updates.shape} by {indices.shape} along axis {axis} of {data.shape}")
-    return [_written(lowering, node, axis, operands)]
+    return [data if 0 in updates.shape else _written(lowering, node, axis, operands)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
