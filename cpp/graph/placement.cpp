@@ -88,10 +88,12 @@ void Placer::place_bound_values() {
 }
 
 Arrangement Placer::arrangement_of(const GraphNode& node) const {
-  if (node.arrangement != Arrangement::channels_if_narrow) return node.arrangement;
+  constexpr std::int64_t kLeastElements = 16;
+  if (node.arrangement != Arrangement::channels_if_small) return node.arrangement;
   const TensorLayout& output = graph_.values[node.outputs[0]].layout;
-  const bool is_narrow = output.rank > 0 && output.sizes[output.rank - 1] == 1;
-  return is_narrow ? Arrangement::channels : Arrangement::element_wise;
+  std::int64_t elements = 1;
+  for (std::size_t axis = 2; axis < output.rank; ++axis) elements *= std::min(output.sizes[axis], kLeastElements);
+  return elements < kLeastElements ? Arrangement::channels : Arrangement::element_wise;
 }
 
 // Values that operators with channels read or write, and from them on what element-wise operators, slices and joins

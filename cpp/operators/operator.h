@@ -154,10 +154,10 @@ class CompiledOperator {
 
 // Which tensors of an operator want their axes in which order of memory, for graphs.
 enum class Arrangement : std::uint8_t {
-  own,                 // the last axis innermost
-  channels,            // the first input and the output, channels innermost
-  channels_if_narrow,  // the same where the output has a single column, else as element_wise
-  element_wise,        // any, if inputs and outputs agree
+  own,                // the last axis innermost
+  channels,           // the first input and the output, channels innermost
+  channels_if_small,  // the same where the planes of the output have less than 16 elements, else as element_wise
+  element_wise,       // any, if inputs and outputs agree
 };
 // What an operator is to graphs that make steps stages of the step before them (graph/fusion.h).
 struct StageRole {

@@ -157,7 +157,7 @@ inline constexpr OperatorRow kOperators[] = {
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType | kBlockCodes}, {kAnyType | kBlockCodes}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes}, {kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes}, {kCodes}},
-    {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels_if_narrow, {kFloat32}, {kFloat32}},
+    {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels_if_small, {kFloat32}, {kFloat32}},
     {"FLOAT_CONVOLUTION", compile_float_convolution, Arrangement::channels, {kFloat32, kFloat32, kFloat32}, {kFloat32}},
     {"CONVOLUTION_INTEGER",
      compile_convolution_integer,
