@@ -120,7 +120,7 @@ def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.
 
 
 def test_threads_share_planes_only_where_an_algorithm_transposes_them_back() -> None:
-    """Groups of few channels do where sums become codes; where they are the output, a product writes the planes."""
+    """Groups of few channels do, of codes as of sums; a product writes the planes itself."""
 
     codes = changed(convolution(128, 128, 3, group_count=32), output_tensor=tensor("UINT8", 1, 128, 28, 28))
     sums = ConvolutionIntegerOperatorDesc(
@@ -134,8 +134,9 @@ def test_threads_share_planes_only_where_an_algorithm_transposes_them_back() -> 
         end_padding=codes.end_padding,
         group_count=codes.group_count,
     )
-    share = ["pixels of a plane" in lines(Device(num_threads=64), desc)["threads"] for desc in (codes, sums)]
-    assert share == [True, False]
+    product = convolution(128, 128, 1)
+    share = ["pixels of a plane" in lines(Device(num_threads=64), desc)["threads"] for desc in (codes, sums, product)]
+    assert share == [True, True, False]
 
 
 def test_which_windows_stand_in_a_copy_with_their_own_rows() -> None:

@@ -101,7 +101,7 @@ def test_verbose_prints_one_line_for_each_compiled_operator(
 def test_graphs_tell_it_of_each_step(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = kernels(isa, monkeypatch)
     builder = dmlcpu.GraphBuilder(Device(isa=isa))
-    x = dmlcpu.input_tensor(builder, 0, dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (1, 8, 4, 4)))
-    y = dmlcpu.quantized_linear_convolution(x, 0.1, 0, np.ones((8, 8, 1, 1), np.int8), 0.1, None, None, 0.9, 3)
+    x = dmlcpu.input_tensor(builder, 0, dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (1, 12, 4, 4)))
+    y = dmlcpu.quantized_linear_convolution(x, 0.1, 0, np.ones((12, 12, 1, 1), np.int8), 0.1, None, None, 0.9, 3)
     text = builder.build(dmlcpu.ExecutionFlags.NONE, [y]).describe()
     assert f"; kernel: gemm {SMALL_PRODUCTS.get(isa, rows['gemm'])}, tiles of " in text

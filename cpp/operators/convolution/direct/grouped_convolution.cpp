@@ -318,6 +318,8 @@ bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&
       as_size(channels) > kernels.most_group_lanes * kGroupedLaneChannels) {
     return false;
   }
+  // Planes would be brought into channels that are neighbours, and others read them as they lie.
+  if (geometry.input.c != 1 && few_channels_applies(geometry, target)) return false;
   // A block takes as long as the products of so many of its groups, whether it is full or not.
   const double blocks = as_number(blocks_of(geometry, kernels, 1)) *
                         time_of_row(geometry, kernels, joined_pixels(geometry, kernels)) /
