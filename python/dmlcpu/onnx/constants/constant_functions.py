@@ -1,7 +1,8 @@
 """Operators of constants as functions of numpy: what masks, positions and shapes are computed with.
 
 Onnx's evaluator computes any operator, but takes a third of a millisecond for a node, and there are dozens of them for
-each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's.
+each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's, and where it is
+wrong: OneHot is one of two values, not one plus their difference, and what has no axes has its places along one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dmlcpu.onnx.constants.movement_functions import (
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded
 
-__all__ = ["by_numpy"]
+__all__ = ["by_numpy", "non_zero_places"]
 
 _MOST_SLOW_ELEMENTS: Final = 1 << 10
 _PLAIN: Final = frozenset(map(np.dtype, "?bhilqBHILQefd"))
@@ -110,9 +111,14 @@ def _one_hot(node: Node, arrays: Sequence[Array]) -> Array | None:
     return made
 
 
+def non_zero_places(array: Array) -> Array:
+    """Return where an array is not 0, as NonZero does: INT64 {axes, places}; one without axes has one here."""
+    return np.array(np.nonzero(np.atleast_1d(array)), np.int64)
+
+
 def _non_zero(node: Node, arrays: Sequence[Array]) -> Array | None:
     [array] = arrays
-    return np.array(np.nonzero(np.atleast_1d(array)), np.int64) if array.size <= MOST_ELEMENTS else None
+    return non_zero_places(array) if array.size <= MOST_ELEMENTS else None
 
 
 def _dequantized(node: Node, arrays: Sequence[Array]) -> Array | None:

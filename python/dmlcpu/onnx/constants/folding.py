@@ -144,12 +144,12 @@ class Folding:
         return True
 
     def _spend(self, cost: int) -> None:
-        if cost > self._left:
-            if self._later:
-                int(length_by(_total, *self._later))  # of other lengths it may be little enough: these are bound
-                self._later = []
-            raise NotFolded("it is too much to be computed beforehand")
-        self._left -= cost
+        if self.grants(cost):
+            return
+        if self._later:
+            int(length_by(_total, *self._later))  # of other lengths it may be little enough: these are bound
+            self._later = []
+        raise NotFolded("it is too much to be computed beforehand")
 
     def decide(self) -> None:
         """Decide that there was enough for all nodes so far: what is spent only grows, so there was for each."""

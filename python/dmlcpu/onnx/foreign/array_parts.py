@@ -14,6 +14,7 @@ from dmlcpu.dtypes import FLOAT32, INT64
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constant_arrays import Array, ConstantElements
+from dmlcpu.onnx.constants.constant_functions import non_zero_places
 from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]
@@ -158,7 +159,7 @@ def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
 def _non_zero(node: Node, inputs: list[Array | None], device: Device) -> Array:
     (given,) = inputs
     assert given is not None
-    return np.array(np.nonzero(np.atleast_1d(given)), np.int64)
+    return non_zero_places(given)
 
 
 @dataclass(frozen=True, slots=True)
