@@ -15,11 +15,11 @@ from dmlcpu.onnx.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-GRAPHS, GUIDE = DOCS / "graphs.md", DOCS / "guide.md"
+ONNX_OPERATORS, GUIDE = DOCS / "onnx_operators.md", DOCS / "guide.md"
 
 
 def test_the_operators_of_models_are_listed_with_the_files_of_their_rules() -> None:
-    section = GRAPHS.read_text(encoding="utf-8").split("### Operators with rules")[1]
+    section = ONNX_OPERATORS.read_text(encoding="utf-8").split("## Operators with rules")[1]
     rows = re.findall(r"^\| `([\w/]+)` \| (.*) \|$", section, re.MULTILINE)
     listed = {(name, file) for file, names in rows for name in re.sub(r" \(.*?\)", "", names).split(", ")}
     of_rules = {
@@ -114,3 +114,24 @@ def test_files_that_documents_and_comments_name_are_there() -> None:
     sources = ROOT / "cpp", ROOT / "python" / "dmlcpu"
     missing = [(path, text) for path, text in named if not any(any(folder.glob(f"{path}*")) for folder in sources)]
     assert missing == []
+
+
+def test_links_between_documents_lead_to_files_and_headings() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *DOCS.glob("*.md"))}
+    headings = {
+        path: {_anchor(line) for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)} for path, text in texts.items()
+    }
+    links = [
+        (path, link) for path, text in texts.items() for link in re.findall(r"\]\(([^)\s]+)\)", text) if ":" not in link
+    ]
+    assert len(links) > 20
+    for path, link in links:
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), (path.name, link)
+        assert not anchor or anchor in headings[target], (path.name, link)
+
+
+def _anchor(heading: str) -> str:
+    """The name that a heading gets where Markdown is shown."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -2,7 +2,7 @@
 
 Along an axis with stride s, the kernel indices k that reach output o are those with ``o + padding - k * dilation``
 divisible by s. So outputs r, r + s, r + 2 * s, ... (a phase) are a convolution of the input with those k, last first.
-``docs/graphs.md`` tells how phases are put together.
+``docs/onnx_operators.md`` tells how phases are put together.
 """
 
 from __future__ import annotations
