@@ -50,7 +50,7 @@ def cases(draw: st.DrawFn) -> OperatorCase:
     spatial, window_size, dilations, strides, start_padding, end_padding = zip(*axes, strict=True)
     groups = draw(st.integers(1, 3) | st.sampled_from((15, 16, 17, 33, 70)))
     few = groups > 3
-    channels, outputs = (draw(st.integers(1, 2 if few else 9)) for _ in range(2))
+    channels, outputs = (draw(st.sampled_from((1, 2, 3, 8, 9)) if few else st.integers(1, 9)) for _ in range(2))
     if not few:
         outputs = draw(st.just(outputs) | st.sampled_from((15, 16, 17, 33, 70)))
     if draw(st.booleans()):
@@ -139,6 +139,11 @@ def convolution_case(
         ((1, 129, 40, 71), (129, 1, 3, 3), {"group_count": (129,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 37, 9, 9), (37, 1, 5, 5), {"group_count": (37,), "strides": (2, 2), "start_padding": (2, 2)}),
         ((1, 65, 3, 4), (65, 1, 7, 7), {"group_count": (65,), "start_padding": (9, 3), "end_padding": (3, 9)}),
+        # Many groups of several channels, or of several outputs: in chunks of groups, tasks and staged runs.
+        ((2, 48, 9, 8), (32, 3, 3, 3), {"group_count": (16,), "start_padding": (1, 1), "end_padding": (1, 1)}),
+        ((1, 130, 20, 71), (195, 2, 3, 3), {"group_count": (65,), "strides": (2, 1), "start_padding": (1, 1)}),
+        ((1, 136, 6, 7), (136, 8, 5, 5), {"group_count": (17,), "dilations": (2, 1), "start_padding": (4, 2)}),
+        ((1, 4, 10, 75), (16, 1, 1, 3), {"group_count": (4,), "end_padding": (0, 2)}),
     ],
 )
 def test_several_tiles(

@@ -33,12 +33,17 @@ ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, const
   return with_at_most(most, target);
 }
 
+FloatInputStaging::Channels channel_order(const ConvolutionGeometry& geometry) {
+  return float_grouped_applies(geometry) ? FloatInputStaging::Channels::by_place_in_group
+                                         : FloatInputStaging::Channels::of_group_together;
+}
+
 class FloatConvolution final : public CompiledOperator {
  public:
   FloatConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
-        staging_(geometry_, with_threads_that_pay(geometry_, target())) {
+        staging_(geometry_, channel_order(geometry_), with_threads_that_pay(geometry_, target())) {
     check_bias();
     if (geometry_.of_volumes()) throw std::invalid_argument(desc().type + ": no algorithm convolves volumes of floats");
     // An element of the filter becomes a row of a panel at most.
@@ -47,9 +52,9 @@ class FloatConvolution final : public CompiledOperator {
     }
     const ConvolutionGeometry& inner = staging_.inner();
     const ExecutionTarget chosen = with_threads_that_pay(inner, target());
-    is_depthwise_ = inner.input.c == 1 && float_depthwise_applies(inner);
+    is_grouped_ = float_grouped_applies(inner) && staging_.lies_by_place_in_group();
     algorithm_ =
-        is_depthwise_ ? make_float_depthwise_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
+        is_grouped_ ? make_float_grouped_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
     BufferLayout layout;
     filter_at_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
     bias_at_ = layout.take(has_bias() && !desc().tensor(kBias).owned ? bias_size() : 0);
@@ -80,7 +85,7 @@ class FloatConvolution final : public CompiledOperator {
   }
   std::vector<std::size_t> packing(std::size_t tensor) const override {
     if (tensor != kFilter) return CompiledOperator::packing(tensor);
-    return {static_cast<std::size_t>(is_depthwise_), as_size(geometry_.groups)};
+    return {static_cast<std::size_t>(is_grouped_), as_size(geometry_.groups)};
   }
 
   void run(const TensorPointers& tensors) const override {
@@ -129,7 +134,7 @@ class FloatConvolution final : public CompiledOperator {
 
   ConvolutionGeometry geometry_;
   FloatInputStaging staging_;
-  bool is_depthwise_ = false;
+  bool is_grouped_ = false;
   std::unique_ptr<FloatConvolutionAlgorithm> algorithm_;
   std::size_t filter_at_ = 0, bias_at_ = 0, staged_at_ = 0, algorithm_at_ = 0, scratch_size_ = 0;
 };

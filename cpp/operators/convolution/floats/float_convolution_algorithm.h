@@ -51,10 +51,10 @@ class FloatConvolutionAlgorithm {
 std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
                                                                           const ExecutionTarget& target);
 
-// Whether there are several channels, each a group of its own, of few enough taps. The channels of the input have to be
-// neighbours.
-bool float_depthwise_applies(const ConvolutionGeometry& geometry);
-std::unique_ptr<FloatConvolutionAlgorithm> make_float_depthwise_convolution(const ConvolutionGeometry& geometry,
-                                                                            const ExecutionTarget& target);
+// Whether there are many groups of few channels and few enough taps. The channels of the input have to lie by their
+// place in the group: those that are the first of theirs are neighbours, then the second ones ...
+bool float_grouped_applies(const ConvolutionGeometry& geometry);
+std::unique_ptr<FloatConvolutionAlgorithm> make_float_grouped_convolution(const ConvolutionGeometry& geometry,
+                                                                          const ExecutionTarget& target);
 
 }  // namespace dmlcpu

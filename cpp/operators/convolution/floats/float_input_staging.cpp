@@ -11,14 +11,19 @@
 namespace dmlcpu {
 namespace {
 
+// Of groups and their channels.
+struct ChannelStrides {
+  std::int64_t group, channel;
+};
+
 // Of images whose channels are neighbours, in memory without gaps, or as they lie.
 TensorLayout image_layout(const ConvolutionGeometry& geometry, std::int64_t images, std::int64_t height,
-                          std::int64_t width, const PlaneStrides& strides) {
+                          std::int64_t width, const PlaneStrides& strides, const ChannelStrides& channels) {
   TensorLayout layout;
   layout.type = DataType::float32;
-  layout.rank = 4;
-  layout.sizes = {images, geometry.input_channels, height, width};
-  layout.strides = {strides.n, strides.c, strides.h, strides.w};
+  layout.rank = 5;
+  layout.sizes = {images, geometry.groups, geometry.group_input_channels(), height, width};
+  layout.strides = {strides.n, channels.group, channels.channel, strides.h, strides.w};
   return layout;
 }
 
@@ -47,9 +52,12 @@ bool is_worth_padding(const ConvolutionGeometry& geometry) {
 
 }  // namespace
 
-FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-    : geometry_(geometry), inner_(geometry) {
-  const bool padded = padding_pays(geometry), are_neighbours = geometry.input.c == 1;
+FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, Channels wanted,
+                                     const ExecutionTarget& target)
+    : geometry_(geometry),
+      inner_(geometry),
+      reorders_(wanted == Channels::by_place_in_group && geometry.group_input_channels() > 1 && reads_most(geometry)) {
+  const bool padded = !reorders_ && padding_pays(geometry), are_neighbours = geometry.input.c == 1 && !reorders_;
   if (are_neighbours ? !padded || !is_worth_padding(geometry) : !reads_most(geometry)) return;
   copied_height_ = geometry.input_height;
   copied_width_ = geometry.input_width;
@@ -62,8 +70,11 @@ FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const 
   }
   inner_.batch = images;
   inner_.input = {inner_.input_height * row, 1, row, inner_.input_channels};
-  copy_.emplace(image_layout(inner_, images, copied_height_, copied_width_, inner_.input),
-                image_layout(inner_, images, copied_height_, copied_width_, geometry.input), target);
+  const std::int64_t of_group = geometry.group_input_channels();
+  const ChannelStrides copied = reorders_ ? ChannelStrides{1, geometry.groups} : ChannelStrides{of_group, 1};
+  const ChannelStrides given = {of_group * geometry.input.c, geometry.input.c};
+  copy_.emplace(image_layout(inner_, images, copied_height_, copied_width_, inner_.input, copied),
+                image_layout(inner_, images, copied_height_, copied_width_, geometry.input, given), target);
 }
 
 // To the last row and column that a window reads.
@@ -105,7 +116,9 @@ std::string FloatInputStaging::describe() const {
   const bool padded = copied_height_ != inner_.input_height || copied_width_ != inner_.input_width;
   return std::string("staging: input through ") + (padded ? "padded " : "") + "{N, H, W, C} copies of " +
          std::to_string(images()) + " of " + counted(geometry_.batch, "image") + ", because " +
-         (geometry_.input.c != 1 ? "its channels are not neighbours\n" : "windows are read as they lie then\n");
+         (reorders_                ? "channels lie by their place in a group then\n"
+          : geometry_.input.c != 1 ? "its channels are not neighbours\n"
+                                   : "windows are read as they lie then\n");
 }
 
 }  // namespace dmlcpu

@@ -4,7 +4,9 @@
 //   input {N, C, H, W} -> {n, top + H + bottom, left + W + right, C}
 //
 // as many images at a time as fit half of the level-2 cache and divide the batch, at least one. Inputs of few channels
-// are copied all at once, or not.
+// are copied all at once, or not. Channels of groups may be wanted by their place in the group:
+//
+//   groups a, b, c of two channels   [a0 a1 b0 b1 c0 c1] -> [a0 b0 c0 a1 b1 c1]
 #pragma once
 
 #include <cstddef>
@@ -19,11 +21,17 @@ namespace dmlcpu {
 
 class FloatInputStaging {
  public:
+  enum class Channels : std::uint8_t { of_group_together, by_place_in_group };
+
   // Throws std::bad_alloc for an image, of elements that repeat, that no memory has.
-  FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+  FloatInputStaging(const ConvolutionGeometry& geometry, Channels wanted, const ExecutionTarget& target);
 
   // The convolution of a copy, or of the tensor itself.
   const ConvolutionGeometry& inner() const { return inner_; }
+  // Of channels that lie by their place in the group inner().input has no stride.
+  bool lies_by_place_in_group() const {
+    return reorders_ || (inner_.groups == inner_.input_channels && inner_.input.c == 1);
+  }
   // How many images run() copies, all of them where it copies none.
   std::int64_t images() const { return inner_.batch; }
 
@@ -40,6 +48,7 @@ class FloatInputStaging {
   void clear_padding(float* copies) const;
 
   ConvolutionGeometry geometry_, inner_;
+  bool reorders_;
   std::int64_t top_ = 0, left_ = 0;                    // rows and columns of padding before an image
   std::int64_t copied_height_ = 0, copied_width_ = 0;  // of an image, in a copy
   std::optional<StridedCopy> copy_;
