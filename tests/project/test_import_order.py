@@ -32,7 +32,6 @@ ORDER = (
     "native_partition",
     "lowering",
     "rules",
-    "float_convolutions",
     "computed_once",
     "unrolling",
     "model_values",

@@ -1,4 +1,4 @@
-"""Convolutions of floats, in models that quantize others of their operators, beside onnxruntime."""
+"""Convolutions of floats, in models that quantize others of their operators or none, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx import float_convolutions
 from onnx_cases import add_product_of_codes
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, floats, reasons_of, steps_of
 
@@ -122,30 +121,11 @@ def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, change
     assert reasons_of(builder) == [reason]
 
 
-def test_models_of_floats_are_left_to_onnxruntime(
-    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If it is there."""
+def test_models_of_floats_alone(random_numbers: np.random.Generator) -> None:
     builder = Builder()
     value = builder.input("float32", (1, 3, 9, 8))
-    builder.output(builder.node("Conv", [value, floats(random_numbers, (4, 3, 3, 3))]), "float32")
-    assert reasons_of(builder) == ["a convolution of floats, in a model of few operators on codes"]
-    monkeypatch.setattr(float_convolutions, "has_onnxruntime", lambda: False)
-    assert reasons_of(builder) == []
-    assert steps_of(builder.build()) == ["FLOAT_CONVOLUTION"]
-
-
-@pytest.mark.parametrize(("count", "is_native"), [(4, True), (5, False)])
-def test_convolutions_that_one_product_of_codes_makes_up_for(
-    random_numbers: np.random.Generator, count: int, is_native: bool
-) -> None:
-    builder = Builder()
-    value = builder.input("float32", (1, 3, 9, 8))
-    for _ in range(count):
+    for _ in range(5):
         value = builder.node("Conv", [value, floats(random_numbers, (3, 3, 1, 1))])
     builder.output(value, "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, (1, 3, 9, 8))}
-    assert_like_onnxruntime(builder.build(), feeds, 1, native=is_native)
-    parts = dmlcpu.InferenceSession(builder.build()).partitions()
-    steps = [step.type for part in parts for step in part.steps]
-    assert steps.count("FLOAT_CONVOLUTION") == (count if is_native else 0)
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (1, 3, 9, 8))}, 1)
+    assert steps_of(builder.build()) == ["FLOAT_CONVOLUTION"] * 5

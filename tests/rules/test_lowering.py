@@ -85,7 +85,7 @@ NO_OPERANDS: Final = {
 @pytest.mark.parametrize("refused", NO_OPERANDS.values(), ids=NO_OPERANDS)
 def test_an_operand_that_is_refused_leaves_all_as_it_was(refused: Any) -> None:
     """The operands before it, too: neither exported, nor imported, nor a constant of the graph."""
-    lowering = Lowering(dmlcpu.Device(num_threads=1), UseCounts([]), lambda: False)
+    lowering = Lowering(dmlcpu.Device(num_threads=1), UseCounts([]))
     x = Tensor(-1, -1, "x", np.dtype(np.float32), (3,))
     earlier = lowering.emit("EXAMPLE", [x], np.float32, (3,))
     lowering.begin_partition()
@@ -102,7 +102,7 @@ def test_an_operand_that_is_refused_leaves_all_as_it_was(refused: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3)], ids=str)
 def test_parameters_that_are_shared_cannot_be_written_to(shape: tuple[int, ...]) -> None:
-    lowering = Lowering(dmlcpu.Device(num_threads=1), UseCounts([]), lambda: False)
+    lowering = Lowering(dmlcpu.Device(num_threads=1), UseCounts([]))
     parameters = Parameters(np.float32(0.5), 7, np.dtype(np.uint8))
     for array, element in zip(lowering.pair(parameters), (0.5, 7), strict=True):
         view = repeated(array, shape)

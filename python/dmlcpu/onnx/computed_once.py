@@ -49,7 +49,7 @@ def computed_once(
     places = [place for place, value in enumerate(inputs) if isinstance(value, Constant)]
     if len(places) + inputs.count(None) < len(inputs):
         return None
-    apart = partial(Lowering, lowering.device, lowering.uses, lowering.convolves_floats)
+    apart = partial(Lowering, lowering.device, lowering.uses)
     try:
         made = derived(_result, apart, rule, node, tuple(places), *sources)
     except NotFolded:

@@ -58,11 +58,10 @@ class Lowering:
         partition: The last one.
         node: The node that is being lowered; it names what is added.
         uses: Of the model's values.
-        convolves_floats: Whether convolutions of floats are native in this model.
     """
 
-    def __init__(self, device: Device, uses: UseCounts, convolves_floats: Callable[[], bool]) -> None:
-        self.device, self.uses, self.convolves_floats = device, uses, convolves_floats
+    def __init__(self, device: Device, uses: UseCounts) -> None:
+        self.device, self.uses = device, uses
         self.partition = NativePartition(0)
         self.partitions = [self.partition]
         self.node: Node | None = None

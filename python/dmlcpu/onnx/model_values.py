@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
 from dmlcpu.onnx.constants.folding import Folding
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
-from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.foreign.nodes import ANCHORS, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.loops import MOST_NODES
@@ -132,8 +130,7 @@ class ModelValues:
         self._most_steps = MOST_NODES  # nodes that are left for steps of loops
         self._uses = UseCounts(output.name for output in model.outputs)
         self._meet(model.nodes)
-        convolves = cache(partial(convolves_floats, model.nodes))
-        self.lowering = Lowering(device, self._uses, convolves)
+        self.lowering = Lowering(device, self._uses)
 
     def lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
         """Lower what can be lowered, to the current partition.

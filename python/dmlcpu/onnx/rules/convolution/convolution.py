@@ -47,13 +47,10 @@ def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | 
     """Add a convolution of floats; a computed filter is packed at each run.
 
     Raises:
-        NotNative: The bias is computed, they are of other types, it is no image, or one of many in a model that has few
-            operators on codes.
+        NotNative: The bias is computed, they are of other types, or it is no image.
     """
     if len(present(inputs[0]).shape) == VOLUME_RANK:
         raise NotNative("a 3-D convolution of floats")
-    if not lowering.convolves_floats():
-        raise NotNative("a convolution of floats, in a model of few operators on codes")
     x, bias = present(inputs[0]), (*inputs, None)[2]
     given = present(inputs[1])
     weights = constant(given, "the filter") if isinstance(given, Constant | Dequantized) else computed(lowering, given)

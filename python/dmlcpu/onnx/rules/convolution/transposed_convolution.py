@@ -73,11 +73,8 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     """Add convolutions of floats with a constant filter.
 
     Raises:
-        NotNative: The filter or the bias is computed, they are of other types, there are groups or few output channels,
-            or it is one of many in a model that has few operators on codes.
+        NotNative: The filter or the bias is computed, they are of other types, there are groups or few output channels.
     """
-    if not lowering.convolves_floats():
-        raise NotNative("a transposed convolution of floats, in a model of few operators on codes")
     x, bias = present(inputs[0]), (*inputs, None)[2]
     given, biases = constant(inputs[1], "the filter"), None if bias is None else constant(bias, "the bias")
     if not element_type(x) == given.dtype == np.float32 or (biases is not None and biases.dtype != np.float32):
