@@ -11,10 +11,8 @@ namespace {
 
 bool same_sizes(const TensorLayout& a, const TensorLayout& b) { return a.rank == b.rank && a.sizes == b.sizes; }
 
-// Codes with channels innermost, without gaps.
-bool dense_codes(const TensorLayout& layout) {
-  return element_size(layout.type) == 1 && same_strides(layout, channels_last_strides(layout));
-}
+// With channels innermost, without gaps. What operators with a stage's role read and write are codes.
+bool dense_codes(const TensorLayout& layout) { return same_strides(layout, channels_last_strides(layout)); }
 
 class Fuser {
  public:
@@ -60,7 +58,7 @@ class Fuser {
   // the whole of it, each element as itself, and read by no other.
   bool feeds(std::size_t producer, std::size_t reader, std::size_t number) const {
     const std::size_t head = head_of(producer);
-    const bool is_last = producer + 1 == reader || !steps_[producer + 1].stage_operand;
+    const bool is_last = !steps_[producer + 1].stage_operand;  // the reader is none yet
     if (!steps_[head].node->stage_role.takes_stages || producer - head == kMostStages || !is_last) return false;
     constexpr std::size_t kWriterAndReader = 2;
     const Placement &output = *steps_[producer].tensors.back(), &operand = *steps_[reader].tensors[number];

@@ -226,6 +226,36 @@ def test_residual_blocks(devices: Devices) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+def grown(network: Network, a: int) -> int:
+    return network.convolution(a, 24)
+
+
+def turned(network: Network, a: int) -> int:
+    n, c, h, w = network.graph.desc(a).sizes
+    return network.table(network.graph.add_view("TRANSPOSE", [a], (n, c, w, h), {"permutation": (0, 1, 3, 2)}))
+
+
+@pytest.mark.parametrize("lasting", [(), ("read",), ("written",), ("read", "written")], ids="-".join)
+@pytest.mark.parametrize("step", [grown, turned], ids=lambda step: step.__name__)
+def test_what_a_step_reads_and_writes_shares_no_memory(devices: Devices, step: Any, lasting: tuple[str, ...]) -> None:
+    """Whichever of both is placed first, as the larger one is, and whether it is kept for a few steps or for many."""
+    networks = []
+    for bound in (False, True):
+        network = Network(bound=bound)
+        other = network.input((1, 1, 1, 2))
+        a = network.convolution(network.input((1, 8, 6, 5)), 8)
+        for _ in range(20 if "read" in lasting else 0):
+            other = network.table(other)
+        b = step(network, a)
+        for _ in range(20 if "written" in lasting else 0):
+            other = network.table(other)
+        network.output(other)
+        network.output(network.convolution(b, 8))
+        networks.append(network)
+    for label, device in devices.items():
+        np.testing.assert_array_equal(networks[0].run(device), networks[1].run(device), label)
+
+
 def test_the_later_of_two_convolutions_takes_the_sum() -> None:
     network = Network()
     x = network.input((1, 8, 5, 5))
@@ -346,6 +376,19 @@ def test_memory_that_is_read_as_another_tensor(devices: Devices) -> None:
         np.testing.assert_array_equal(network.run(device), expected, label)
 
 
+def test_memory_behind_what_a_convolution_writes(devices: Devices) -> None:
+    """A table of zeros, which nobody writes, has the sizes of the codes before them, and reads none of these."""
+    network = Network()
+    y = network.convolution(network.input((1, 12, 1, 1)), 64)
+    longer = network.graph.reinterpret(y, TensorDesc(TensorDataType.UINT8, (1, 128, 1, 1)))
+    places = {"starts": (0, 64, 0, 0), "steps": (1, 1, 1, 1)}
+    network.output(network.table(network.graph.add_view("SLICE", [longer], (1, 64, 1, 1), places)))
+    [*_, table] = network.graph.constants.values()
+    assert stages_of(network) == []
+    for label, device in devices.items():
+        np.testing.assert_array_equal(network.run(device), np.full((1, 64, 1, 1), table[0]), label)
+
+
 def test_codes_that_are_a_parameter_are_no_operand(devices: Devices) -> None:
     """A convolution of one element computes the zero point of a sum."""
     networks = []
@@ -376,11 +419,14 @@ def test_a_chain_has_an_end(devices: Devices) -> None:
         np.testing.assert_array_equal(networks[0].run(device), networks[1].run(device), label)
 
 
-def test_a_refused_stage_is_named() -> None:
+@pytest.mark.parametrize(
+    ("length", "sizes", "message"), [(255, (1, 10, 6, 5), "256"), (256, (1, 10, 5, 6), "differ in sizes")]
+)
+def test_a_refused_stage_is_named(length: int, sizes: tuple[int, ...], message: str) -> None:
     network = Network()
     y = network.convolution(network.input((1, 12, 6, 5)), 10)
-    short = network.graph.add_array(np.zeros(255, np.uint8))
-    [z] = network.graph.add_node(TABLE, [y, short], [network.graph.desc(y)], name="the table")
+    results = network.graph.add_array(np.zeros(length, np.uint8))
+    [z] = network.graph.add_node(TABLE, [y, results], [TensorDesc(TensorDataType.UINT8, sizes)], name="the table")
     network.output(z)
-    with pytest.raises(ValueError, match=r"node the table: .*256"):
+    with pytest.raises(ValueError, match=rf"node the table: .*{message}"):
         network.compiled(dmlcpu.default_device())
