@@ -309,12 +309,22 @@ def test_good_bindings_after_bad_ones() -> None:
     assert all(output is caller.outputs[name] for name, output in zip(output_names(DYNAMIC), result, strict=True))
 
 
-def test_a_message_in_full() -> None:
-    caller = Caller(ADD)
+@pytest.mark.parametrize(("strides", "layout"), [(None, "packed"), ((3, 1), "strides (3, 1) in elements")])
+def test_a_message_in_full(strides: tuple[int, ...] | None, layout: str) -> None:
+    caller = Caller(changed(ADD, b_tensor=TensorDesc(TensorDataType.INT8, (2, 3), strides=strides)))
     assert caller.assert_refused("b_tensor", b_tensor=np.zeros((2, 3), np.uint8)) == (
         "ELEMENT_WISE_QUANTIZED_LINEAR_ADD: b_tensor: got uint8 of shape (2, 3), expected int8 of shape (2, 3), "
-        "packed, or contiguous 1-D with at least 6 elements"
+        f"{layout}, or contiguous 1-D with at least 6 elements"
     )
+
+
+def test_names_that_are_known_are_those_of_the_call() -> None:
+    caller = Caller(owning(ADD, ["b_tensor"]))
+    with pytest.raises(dmlcpu.BindingError, match=r"expected one of b_tensor$"):
+        caller.operator.initialize(weights=0)
+    caller.operator.initialize(b_tensor=caller.inputs.pop("b_tensor"))
+    known = ", ".join([*caller.inputs, *caller.outputs])
+    assert caller.assert_refused("weights", weights=0).endswith(f"expected one of {known}")
 
 
 def test_flat_arrays_are_as_long_as_the_span() -> None:

@@ -200,21 +200,21 @@ def test_an_array_of_tensors_is_a_sequence_of_its_full_length(desc: dmlcpu.Opera
     expected = operator.dispatch(input_tensor=x, quantization_tensors=(scale, zero_point))
     again = operator.dispatch(input_tensor=x, quantization_tensors=[scale, memoryview(zero_point)])
     assert again.tobytes() == expected.tobytes()
-    for given_tensors, field in (
-        ((scale,), "quantization_tensors"),
-        ((), "quantization_tensors"),
-        ((scale, zero_point, None), "quantization_tensors"),
-        (scale, "quantization_tensors"),
-        ({0: scale, 1: zero_point}, "quantization_tensors"),
-        (iter((scale, zero_point)), "quantization_tensors"),
-        ("ab", "quantization_tensors"),
-        (None, SCALE),
-        ((None, None), SCALE),
-        ((scale, None), ZERO_POINT),
-        ((zero_point, scale), SCALE),
-        ((scale, 1), ZERO_POINT),
+    for given_tensors, field, got in (
+        ((scale,), "quantization_tensors", "1 entry"),
+        ((), "quantization_tensors", "0 entries"),
+        ((scale, zero_point, None), "quantization_tensors", "3 entries"),
+        (scale, "quantization_tensors", "an object of type ndarray"),
+        ({0: scale, 1: zero_point}, "quantization_tensors", "an object of type dict"),
+        (iter((scale, zero_point)), "quantization_tensors", "an object of type tuple_iterator"),
+        ("ab", "quantization_tensors", "an object of type str"),
+        (None, SCALE, "no binding"),
+        ((None, None), SCALE, "no binding"),
+        ((scale, None), ZERO_POINT, "no binding"),
+        ((zero_point, scale), SCALE, ""),
+        ((scale, 1), ZERO_POINT, "an object of type int"),
     ):
-        with pytest.raises(dmlcpu.BindingError) as raised:
+        with pytest.raises(dmlcpu.BindingError, match=f"got {got}") as raised:
             operator.dispatch(input_tensor=x, quantization_tensors=given_tensors)
         assert raised.value.field == field
         assert str(raised.value).startswith(f"{desc.operator_type.name}: {field}: got ")

@@ -115,6 +115,12 @@ LAST = "if its channels come last, pass input.transpose"
             "the type that is wanted: np.asarray(scale).tolist() (DEQUANTIZE: quantization_tensors[0])",
         ),
         (
+            "quantize_linear",
+            (X, [[[[[[[[[1.0]]]]]]]]]),
+            "quantize_linear: scale: got data type FLOAT64, expected FLOAT32 or FLOAT16; nothing is cast, but numbers "
+            "take the type that is wanted: np.asarray(scale).tolist() (ELEMENT_WISE_QUANTIZE_LINEAR: scale_tensor)",
+        ),
+        (
             "matrix_multiply_integer",
             ([[200, 250]], 0, np.ones((2, 1)), 0),
             "matrix_multiply_integer: a: got data type INT64, expected INT8 or UINT8; nothing is cast: make it "
@@ -247,6 +253,17 @@ def test_zero_points_of_four_bits_are_numbers_or_arrays(zero_point: Any, shown: 
             "quantize_linear",
             {"zero_point": np.int64(3)},
             "zero_point: got a number of type int64, expected uint8; int(zero_point) takes the type that is wanted",
+        ),
+        (
+            "quantize_linear",
+            {"scale": 10**400},
+            "scale: got an integer of 1329 bits, expected a number that float32 holds",
+        ),
+        (
+            "quantize",
+            {"zero_point": np.zeros((1, 1), np.uint8), "output_data_type": TensorDataType.INT4},
+            "zero_point: got uint8 of shape (1, 1), expected (1,): the packed bytes of int4 elements in the scale's "
+            "shape (1, 1)",
         ),
         ("quantize_linear", {"axis": 2}, "axis: got 2, expected an integer from -2 to 1"),
         ("quantize_linear", {"axis": "1"}, "axis: got '1', expected an integer from -2 to 1"),

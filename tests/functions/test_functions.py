@@ -251,6 +251,7 @@ def test_output_type_of_quantize_linear() -> None:
     assert codes.tolist() == [-2, 0, 4]
     assert dmlcpu.quantize_linear(x, 0.5, -3, out=codes).tolist() == [-5, -3, 1]
     assert dmlcpu.quantize_linear(x, 0.5, -3, output_data_type=TensorDataType.INT8).tolist() == [-5, -3, 1]
+    assert dmlcpu.quantize_linear(x, 0.5, -3, out=codes, output_data_type=TensorDataType.INT8) is codes
     number: Any = 8
     assert dmlcpu.quantize_linear(x, 0.5, -3, output_data_type=number).dtype == INT8
     with pytest.raises(dmlcpu.BindingError, match=r"int8.*uint8") as raised:

@@ -188,11 +188,20 @@ def test_messages_are_sentences() -> None:
             {"intermediate_edges": [IntermediateGraphEdgeDesc(1, HUGE, 0, 1)]},
             f"got {HUGE_SHOWN} as output of a constant, expected 0",
         ),
+        *(
+            (
+                {"intermediate_edges": [IntermediateGraphEdgeDesc(index, 0, 0, 1)]},
+                f"got {shown} as node, expected the index of a node with outputs, below 2",
+            )
+            for index, shown in ((2, "2"), (-1, "-1"), ("1", "'1'"))
+        ),
         ({"input_edges": [7]}, "got an object of type int, expected an InputGraphEdgeDesc"),
         ({"nodes": [OperatorGraphNodeDesc(5)]}, "got an operator of type int, expected an Operator"),  # type: ignore[arg-type]
     ):
         with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(message)):
             device.compile_graph(dequantize_graph(device, **changes))
+    with pytest.raises(TypeError, match=r"^expected a GraphDesc, got an object of type int$"):
+        device.compile_graph(7)  # type: ignore[arg-type]
 
 
 def test_outputs_are_a_sequence() -> None:
