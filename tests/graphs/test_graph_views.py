@@ -126,3 +126,42 @@ def test_what_is_reshaped_to_an_output_is_written_there(
         np.testing.assert_array_equal(first.reshape(-1), -x.reshape(-1), label)
         for other in others:
             np.testing.assert_array_equal(other.reshape(-1), x.reshape(-1), label)
+
+
+VIEWS = {
+    "TRANSPOSE": ({"permutation": (1, 0)}, lambda x: x.T),
+    "SLICE": ({"starts": (0, 1), "steps": (1, 2)}, lambda x: x[:, 1::2]),
+}
+
+
+@pytest.mark.parametrize("type", VIEWS)
+def test_what_does_not_lie_as_it_says_is_copied_to_be_reinterpreted(
+    devices: Devices, random_numbers: Rng, type: str
+) -> None:
+    attributes, view = VIEWS[type]
+    x = random_numbers.integers(-(2**31), 2**31, (3, 4), np.int32)
+    viewed = np.ascontiguousarray(view(x))
+    expected = viewed.view(np.uint8).reshape(*viewed.shape, 4)
+    for label, device in devices.items():
+        graph = NativeGraph()
+        value = graph.add_view(type, [graph.add_input("input_0", TensorDesc.from_array(x))], viewed.shape, attributes)
+        parts = graph.reinterpret(value, TensorDesc.from_array(expected))
+        graph.mark_output(parts, "output_0", TensorDesc.from_array(expected))
+        np.testing.assert_array_equal(CompiledGraph(device, graph).dispatch(input_0=x), expected, label)
+
+
+def test_behind_what_is_reinterpreted_are_zeros_and_no_other_part_of_a_join(
+    devices: Devices, random_numbers: Rng
+) -> None:
+    x = random_numbers.normal(0, 1, (2, 4)).astype(np.float32)
+    joined, longer = np.concatenate([-x, x]), np.concatenate([-x, np.zeros_like(x)])
+    for label, device in devices.items():
+        graph = NativeGraph()
+        given = graph.add_input("input_0", TensorDesc.from_array(x))
+        [y] = graph.add_node("ELEMENT_WISE_UNARY", [given], [TensorDesc.from_array(x)], NEGATE)
+        both = graph.add_view("JOIN", [y, given], (4, 4), {"axis": (0,)})
+        for number, value in enumerate((both, graph.reinterpret(y, TensorDesc.from_array(longer)))):
+            [negative] = graph.add_node("ELEMENT_WISE_UNARY", [value], [TensorDesc.from_array(longer)], NEGATE)
+            graph.mark_output(negative, f"output_{number}", TensorDesc.from_array(longer))
+        for result, expected in zip(CompiledGraph(device, graph).dispatch(input_0=x), (joined, longer), strict=True):
+            np.testing.assert_array_equal(result, -expected, label)
