@@ -220,6 +220,21 @@ def test_behind_convolutions(random_numbers: np.random.Generator, name: str, qua
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
+@pytest.mark.parametrize("behind_a_convolution", [False, True])
+def test_factors_that_are_beyond_float32_as_scales(
+    random_numbers: np.random.Generator, behind_a_convolution: bool
+) -> None:
+    """Of the floats each is finite, and most products are not: of either sign, or 0."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", IMAGE), 300, POINTS["uint8"])
+    factors = np.float32([1, 3e38, -3e38]).reshape(3, 1, 1)
+    if behind_a_convolution:
+        x = builder.node("Conv", [x, builder.dequantized(np.eye(3, dtype=np.int8)[..., None, None], 300, np.int8(0))])
+    y = builder.quantized(builder.node("Mul", [x, factors]), 100, POINTS["int8"])
+    builder.output(y, "int8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)})
+
+
 GEMMS: Final = (
     ({"alpha": 0.5}, (5,)),
     ({"alpha": 0.5, "beta": 3.0, "transB": 1}, (5,)),
