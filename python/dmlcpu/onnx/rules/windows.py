@@ -27,10 +27,15 @@ class Window:
     end_padding: tuple[int, ...]
     output: tuple[int, ...]
 
+    @classmethod
+    def plain(cls, kernel: Sequence[int], output: Sequence[int]) -> Window:
+        """Return a window that moves by single steps, neither dilated nor over padding."""
+        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        return cls(tuple(kernel), ones, ones, zeros, zeros, tuple(output))
+
     def along(self, axes: slice) -> Window:
         """Return the window along some of its axes."""
-        names = ("kernel", "strides", "dilations", "start_padding", "end_padding", "output")
-        return Window(*(getattr(self, name)[axes] for name in names))
+        return Window(*(getattr(self, name)[axes] for name in self.__slots__))
 
     def beside(self, other: Window) -> Window:
         """Return the window along its axes and then those of another."""

@@ -95,8 +95,7 @@ def _all_hidden(lowering: Lowering, hidden: Value) -> Value:
     """Return from which queries all keys are hidden, of what is added to the scores: one condition a row."""
     rows = hidden.shape[:-1]
     image = reshaped(lowering, computed(lowering, hidden), (1, math.prod(rows), 1, hidden.shape[-1]))
-    window = Window((1, hidden.shape[-1]), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
-    largest = computed(lowering, maximum(lowering, image, window))
+    largest = computed(lowering, maximum(lowering, image, Window.plain(image.shape[2:], (1, 1))))
     blank = compared(lowering, Logical.EQUALS, largest, Constant(np.full((), -np.inf, np.float32)))
     return reshaped(lowering, blank, (*rows, 1))
 

@@ -143,7 +143,7 @@ def _images(
 
     if plane.kernel == plane.strides == (1, 1) and plane.output == (height, width):
         rows = lowering.reshaped(codes, (images, channels, slices, height * width))
-        column = Window((1,), (1,), (1,), (0,), (0,), (height * width,))
+        column = Window.plain((1,), (height * width,))
         return _ConvolvedImages(rows, weights[..., 0], depth.beside(column), None, of_rows)
     taps_as_channels = _of_slices(weights)
     if _has_kernel(codes.shape, weights.shape, plane, groups):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,7 +28,6 @@ __all__ = ["RULES", "channel_affine", "channel_constant", "number_for_channels"]
 _FACTOR: Final = 128
 # Floats that are this part of the largest off a straight line lie on it.
 _STRAIGHT: Final = 2.0**-20
-_POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 
 
 ChannelNumbers: TypeAlias = Callable[[], tuple[Array, Array]]
@@ -88,7 +86,7 @@ class ChannelAffine(Deferred):
         assert isinstance(value, Table)
         codes = np.full((channels, 1, 1, 1), _FACTOR, np.uint8)
         weights = Filter(codes, scale, np.zeros(1, np.uint8))
-        window = replace(_POINT, output=value.shape[2:])
+        window = Window.plain((1, 1), value.shape[2:])
         result = QuantizedConvolution(self._lowering, value, weights, bias.astype(np.int32), window, channels)
         image: Value = result.quantized(parameters)
         if not behind:

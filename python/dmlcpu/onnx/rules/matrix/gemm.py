@@ -30,9 +30,6 @@ from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, elem
 __all__ = ["RULES"]
 
 
-_POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
-
-
 class _Dense(QuantizedConvolution):
     """A product of rows and a constant matrix, plus a bias: a convolution of an image, its pixels the rows.
 
@@ -43,8 +40,7 @@ class _Dense(QuantizedConvolution):
         rows, columns = x.shape
         self._outer = lowering
         image = lowering.reshaped(lowering.transposed(x.codes), (1, columns, rows, 1))
-        window = replace(_POINT, output=(rows, 1))
-        super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
+        super().__init__(lowering, replace(x, codes=image), weights, bias, Window.plain((1, 1), (rows, 1)), 1)
 
     def _rows(self, image: Tensor) -> Tensor:
         _, channels, rows, _ = image.shape

@@ -27,14 +27,6 @@ def pooled_by_slices(lowering: Lowering, value: Value, window: Window, pool: Cal
     area = window.output[1] * window.output[2]
     slices = reshaped(lowering, slices, (images, depth, channels, area))
     # A column of the image is what the slices have at one place: windows are one wide.
-    one, none = (1,), (0,)
-    across = Window(
-        window.kernel[:1] + one,
-        window.strides[:1] + one,
-        window.dilations[:1] + one,
-        window.start_padding[:1] + none,
-        window.end_padding[:1] + none,
-        (window.output[0], area),
-    )
+    across = window.along(slice(0, 1)).beside(Window.plain((1,), (area,)))
     result = pool(transposed(lowering, slices, (0, 2, 1, 3)), across)
     return reshaped(lowering, result, (images, channels, *window.output))

@@ -110,8 +110,7 @@ class StackedSum(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the addition of two images' codes, or the pooling of more."""
         if self.x.shape[1] != 2:
-            ones, zeros = (1, 1), (0, 0)
-            return self.averaged(Window(ones, ones, ones, zeros, zeros, self.shape[2:]), False).quantized(parameters)
+            return self.averaged(Window.plain((1, 1), self.shape[2:]), False).quantized(parameters)
         assert self.x.parameters is not None
         operands: list[Operand] = []
         for index in range(2):
@@ -131,14 +130,7 @@ class StackedSum(Deferred):
         stack = transposed(self._lowering, self.x, (0, 2, 1, 3, 4))
         assert isinstance(stack, Table)
         depth = stack.shape[2]
-        volume = Window(
-            (depth, *window.kernel),
-            (1, *window.strides),
-            (1, *window.dilations),
-            (0, *window.start_padding),
-            (0, *window.end_padding),
-            (1, *window.output),
-        )
+        volume = Window.plain((depth,), (1,)).beside(window)
         pooled = AveragePooling(self._lowering, stack, volume, include_padding, depth)
         result = reshaped(self._lowering, pooled, (*self.shape[:2], *window.output))
         assert isinstance(result, Deferred)

@@ -28,8 +28,7 @@ def window_of_pooling(node: Node, spatial: Sequence[int]) -> Window:
     """Return the window of a pooling on spatial axes of these lengths: of a global one that which covers everything."""
     if not node.operator.startswith(("Global", "QLinearGlobal")):
         return window_of(node, spatial, node.attributes["kernel_shape"])
-    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
-    return Window(tuple(spatial), ones, ones, zeros, zeros, ones)
+    return Window.plain(spatial, (1,) * len(spatial))
 
 
 def _as_image(lowering: Lowering, value: Value) -> Value:
@@ -41,24 +40,10 @@ def _as_image(lowering: Lowering, value: Value) -> Value:
     return value
 
 
-def _window_of_image(window: Window) -> Window:
-    """Return a window of rows as one of images of height 1."""
-    if len(window.kernel) > 1:
-        return window
-    one, none = (1,), (0,)
-    return Window(
-        one + window.kernel,
-        one + window.strides,
-        one + window.dilations,
-        none + window.start_padding,
-        none + window.end_padding,
-        one + window.output,
-    )
-
-
 def pooled_as_image(lowering: Lowering, value: Value, window: Window, pool: Callable[[Value, Window], Value]) -> Value:
     """Return what a pooling of images, or volumes, makes of them or of rows, which are images of height 1."""
-    result = pool(_as_image(lowering, value), _window_of_image(window))
+    of_image = window if len(window.kernel) > 1 else Window.plain((1,), (1,)).beside(window)
+    result = pool(_as_image(lowering, value), of_image)
     return reshaped(lowering, result, (*value.shape[:2], *window.output))
 
 

@@ -63,8 +63,7 @@ def _reduced(
         axes = (2, 3)
     kernel = tuple(value.shape[axis] if axis in axes else 1 for axis in (2, 3))
     output = tuple(length // window for length, window in zip(value.shape[2:], kernel, strict=True))
-    window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), output)
-    return reshaped(lowering, pool(value, window), shape)
+    return reshaped(lowering, pool(value, Window.plain(kernel, output)), shape)
 
 
 def _check_windows(value: Value, axes: Sequence[int]) -> None:
