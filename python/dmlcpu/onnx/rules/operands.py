@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 
 import numpy as np
 
@@ -12,17 +13,18 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import length_by
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
-from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.values import Dequantized, Operand, Table, Tensor, Value, as_value
 
 __all__ = [
     "aligned",
     "axes_of",
     "axis_within",
     "beside",
+    "between_codes",
     "computed",
     "computed_floats",
     "computed_with_axes",
@@ -31,6 +33,7 @@ __all__ = [
     "parameters_of",
     "present",
     "shape_asked_for",
+    "table_of",
     "written",
 ]
 
@@ -155,6 +158,34 @@ def parameters_of(
     if scales.dtype != np.float32 or zero_points.dtype not in CODE_TYPES:
         raise NotNative(f"codes of type {zero_points.dtype} with scales of type {scales.dtype}")
     return Parameters(np.float32(scales.item()), int(zero_points.item()), zero_points.dtype)
+
+
+def table_of(codes: Value | None, scale: Value | None, zero_point: Value | None) -> Table:
+    """Return computed codes as what they are dequantized to.
+
+    Raises:
+        NotNative: They are no tensor, have not 8 bits, or their parameters are none of a whole tensor.
+    """
+    if not isinstance(codes, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    return Table(codes, parameters_of(scale, zero_point, codes.dtype))
+
+
+def between_codes(function: Callable[[Lowering, Node, Table], Value]) -> Rule:
+    """Return the rule of a node from codes to codes: input, scale and zero point, then those of the output.
+
+    Args:
+        function: Returns what the node makes of dequantized codes, which is then quantized.
+    """
+
+    @wraps(function)
+    def rule(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        codes, scale, zero_point, output_scale, output_zero_point = (*inputs, None)[:5]
+        table = table_of(codes, scale, zero_point)
+        wanted = parameters_of(output_scale, output_zero_point, table.codes.dtype)
+        return [as_value(lowering.quantized(function(lowering, node, table), wanted))]
+
+    return rule
 
 
 def computed(lowering: Lowering, value: Value) -> Tensor:

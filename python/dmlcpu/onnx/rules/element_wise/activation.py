@@ -20,7 +20,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared, low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
-from dmlcpu.onnx.rules.operands import computed, computed_floats, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import between_codes, computed, computed_floats, constant, present
 from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
 
 if TYPE_CHECKING:
@@ -249,18 +249,14 @@ def identity(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     return [present(inputs[0])]
 
 
-def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearSigmoid and QLinearLeakyRelu: a table from codes to codes."""
-    codes, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(codes, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    table = Table(codes, parameters_of(x_scale, x_zero_point, codes.dtype))
+@between_codes
+def qlinear_function(lowering: Lowering, node: Node, table: Table) -> Value:
+    """QLinearSigmoid and QLinearLeakyRelu."""
     operator = node.operator.removeprefix("QLinear")
     proto = onnx.helper.make_node(operator, ["x"], ["y"], node.name)
     proto.attribute.extend(node.proto.attribute)
     plain = Node(node.name, "", operator, 17, ("x",), ("y",), node.attributes, ("x",), proto)
-    floats = evaluated(plain, table.floats)
-    return [lowering.recoded(Table(codes, floats), parameters_of(y_scale, y_zero_point, codes.dtype))]
+    return Table(table.codes, evaluated(plain, table.floats))
 
 
 # By the type of the results, the types of what is cast.

@@ -161,8 +161,7 @@ def qlinear_where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
         for codes, scale, zero_point in ((x, x_scale, x_zero_point), (y, y_scale, y_zero_point))
     )
     [result] = where(lowering, node, [condition, x, y])
-    codes = lowering.quantized(result, parameters_of(z_scale, z_zero_point))
-    return [as_value(codes)]
+    return [as_value(lowering.quantized(result, parameters_of(z_scale, z_zero_point)))]
 
 
 def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, zero_point: Value | None) -> Value:

@@ -22,10 +22,10 @@ from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.matrix.products import Product, float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import constant, parameters_of, present, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -157,15 +157,13 @@ def _times(matrix: Dequantized, node: Node) -> Dequantized:
 def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QGemm: codes to codes, or to floats where no output scale is given."""
     a, a_scale, a_zero_point, b, b_scale, b_zero_point, c, y_scale, y_zero_point = (*inputs, None, None, None)[:9]
-    if not isinstance(a, Tensor):
-        raise NotNative("an input that is no tensor of codes")
+    x = table_of(a, a_scale, a_zero_point)
     codes, is_transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
     scales = constant(b_scale, "a scale").reshape(-1)
     points = constant(b_zero_point, "a zero point").reshape(-1)
     if points.shape != scales.shape:
         points = np.broadcast_to(points, scales.shape)
     matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
-    x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
     if node.attributes.get("transA", 0):
         x = lowering.affine(transposed(lowering, x, (1, 0)))
     assert x.parameters is not None
@@ -178,9 +176,7 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     result = _dense(lowering, x, matrix, bias, is_transposed)
     if y_scale is None:
         return [result]
-    quantized = lowering.quantized(result, parameters_of(y_scale, y_zero_point, a.dtype))
-    assert isinstance(quantized, Tensor)
-    return [quantized]
+    return [as_value(lowering.quantized(result, parameters_of(y_scale, y_zero_point, x.codes.dtype)))]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

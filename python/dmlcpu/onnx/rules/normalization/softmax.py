@@ -13,11 +13,10 @@ from dmlcpu.onnx.constant_arrays import Array, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
-from dmlcpu.onnx.rules.operands import axis_within, computed_floats, computed_with_axes, parameters_of, present
+from dmlcpu.onnx.rules.operands import axis_within, between_codes, computed_floats, computed_with_axes, present
 from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -59,34 +58,29 @@ def _in_rows(lowering: Lowering, value: Value, node: Node, version: int) -> tupl
     return reshaped(lowering, value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:]))), 1
 
 
-def _softmax(lowering: Lowering, value: Value, axis: int) -> Value:
-    if isinstance(value, Table) and value.parameters is not None:
-        return Softmax(lowering, value, axis)
-    tensor = computed_with_axes(lowering, value)
-    return lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})
-
-
 def _in_shape(lowering: Lowering, rows: Value, value: Value) -> Value:
     """Return what was computed of the rows of a value in its shape."""
     return rows if rows.shape == value.shape else reshaped(lowering, rows, value.shape)
 
 
+def _softmax(lowering: Lowering, node: Node, value: Value, version: int) -> Value:
+    rows, axis = _in_rows(lowering, value, node, version)
+    if isinstance(rows, Table) and rows.parameters is not None:
+        return _in_shape(lowering, Softmax(lowering, rows, axis), value)
+    tensor = computed_with_axes(lowering, rows)
+    shares = lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})
+    return _in_shape(lowering, shares, value)
+
+
 def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Softmax."""
-    value = present(inputs[0])
-    return [_in_shape(lowering, _softmax(lowering, *_in_rows(lowering, value, node, node.version)), value)]
+    return [_softmax(lowering, node, present(inputs[0]), node.version)]
 
 
-def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+@between_codes
+def qlinear_softmax(lowering: Lowering, node: Node, table: Table) -> Value:
     """QLinearSoftmax."""
-    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
-    rows, axis = _in_rows(lowering, table, node, int(node.attributes.get("opset", 13)))
-    codes = lowering.quantized(_softmax(lowering, rows, axis), parameters_of(y_scale, y_zero_point, x.dtype))
-    assert isinstance(codes, Tensor)
-    return [_in_shape(lowering, codes, table)]
+    return _softmax(lowering, node, table, int(node.attributes.get("opset", 13)))
 
 
 def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

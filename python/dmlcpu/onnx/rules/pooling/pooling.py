@@ -16,10 +16,10 @@ from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK, pooled_by_slices
-from dmlcpu.onnx.rules.operands import parameters_of, present
+from dmlcpu.onnx.rules.operands import between_codes, present
 from dmlcpu.onnx.rules.pooling.pooled_values import averaged, maximum
 from dmlcpu.onnx.rules.windows import Window, automatic_padding, window_of
-from dmlcpu.onnx.values import Table, Tensor, Value
+from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["RULES", "pooled_as_image", "window_of_pooling"]
 
@@ -48,6 +48,7 @@ def pooled_as_image(lowering: Lowering, value: Value, window: Window, pool: Call
 
 
 def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
+    """Return what AveragePool, GlobalAveragePool and their kin from codes to codes make of a value."""
     window, include_padding = window_of_pooling(node, value.shape[2:]), False
     if not node.operator.endswith("GlobalAveragePool"):
         include_padding = bool(node.attributes.get("count_include_pad", 0))
@@ -100,18 +101,6 @@ def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     return [_pooled_average(lowering, node, present(inputs[0]))]
 
 
-def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearAveragePool and QLinearGlobalAveragePool."""
-    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
-    result = _pooled_average(lowering, node, table)
-    codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point, x.dtype))
-    assert isinstance(codes, Tensor)
-    return [codes]
-
-
 def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MaxPool and GlobalMaxPool; of a volume the maxima of slices, and then across them."""
     value = present(inputs[0])
@@ -145,6 +134,8 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "MaxPool"): max_pool,
     ("", "GlobalMaxPool"): max_pool,
     ("com.microsoft", "NhwcMaxPool"): with_channels_last(image_max_pool),
-    ("com.microsoft", "QLinearAveragePool"): with_channels_last(qlinear_average_pool),
-    ("com.microsoft", "QLinearGlobalAveragePool"): with_channels_last(qlinear_average_pool),
+    **{
+        ("com.microsoft", name): with_channels_last(between_codes(_pooled_average))
+        for name in ("QLinearAveragePool", "QLinearGlobalAveragePool")
+    },
 }

@@ -16,7 +16,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import axes_of, axis_within, computed, computed_floats, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import axes_of, axis_within, between_codes, computed, computed_floats, integers, present
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
@@ -84,8 +84,8 @@ def _as_image(lowering: Lowering, value: Value, kept: Sequence[int], axes: Seque
     return reshaped(lowering, value, shape)
 
 
-def _pooled_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    return [_reduced(lowering, node, inputs, lambda image, window: averaged(lowering, image, window))]
+def _pooled_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    return _reduced(lowering, node, inputs, lambda image, window: averaged(lowering, image, window))
 
 
 def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     if isinstance(value, Table) and value.parameters is None and not lowering.uses.is_read_once(node.inputs[0]):
         inputs = [computed_floats(lowering, value), *inputs[1:]]  # there for others; a table in another shape is not
     if of_codes or _are_too_long(value, axes):
-        return _pooled_mean(lowering, node, inputs)
+        return [_pooled_mean(lowering, node, inputs)]
     x = computed_floats(lowering, value)
     return [mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes))]
 
@@ -212,16 +212,10 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [on_each_float(lowering, FloatUnary.SQUARE_ROOT, computed(lowering, total))]
 
 
-def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+@between_codes
+def qlinear_reduce_mean(lowering: Lowering, node: Node, table: Table) -> Value:
     """QLinearReduceMean."""
-    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
-    [mean] = _pooled_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
-    codes = lowering.quantized(mean, parameters_of(y_scale, y_zero_point, x.dtype))
-    assert isinstance(codes, Tensor)
-    return [codes]
+    return _pooled_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
 
 
 def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
