@@ -7,7 +7,7 @@ of its outputs, adding operators to the native graph of the current partition wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
 from dmlcpu.onnx.parameters import ParameterKey, Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import Computed, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["Lowering", "Rule", "broadcast_to", "quantize"]
 
@@ -196,6 +196,12 @@ class Lowering:
         """Return what :meth:`floats` does, also where a constant is known only later."""
         return value.elements() if isinstance(value, _CONSTANTS) else self.floats(value)
 
+    @overload
+    def floats(self, value: Computed) -> Tensor: ...
+
+    @overload
+    def floats(self, value: Value) -> Tensor | Array: ...
+
     def floats(self, value: Value) -> Tensor | Array:
         """Return a value in floating point, or whatever type it has, computed: a tensor or a constant array."""
         if isinstance(value, Constant):
@@ -216,6 +222,12 @@ class Lowering:
         scale, zero_point = self.pair(table.parameters)
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
         return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)
+
+    @overload
+    def quantized(self, value: Computed, parameters: Parameters) -> Tensor: ...
+
+    @overload
+    def quantized(self, value: Value, parameters: Parameters) -> Elements: ...
 
     def quantized(self, value: Value, parameters: Parameters) -> Elements:
         """Return a value as codes: a tensor or a constant array, which may be known only later."""
@@ -240,10 +252,11 @@ class Lowering:
             return constant_by(quantize, source_of(value.elements()), parameters).elements()
         if isinstance(value, Table):
             return self.recoded(value, parameters)
-        return value.quantized(parameters) if isinstance(value, Deferred) else self.quantized_tensor(value, parameters)
+        codes = value.quantized(parameters) if isinstance(value, Deferred) else None
+        return self._quantized_floats(self.floats(value), parameters) if codes is None else codes
 
-    def quantized_tensor(self, value: Tensor, parameters: Parameters) -> Tensor:
-        """Return floats that have been computed as codes."""
+    def _quantized_floats(self, value: Tensor, parameters: Parameters) -> Tensor:
+        """Return floats, or sums in INT32, that have been computed as codes."""
         scale, zero_point = self.pair(parameters)
         inputs: list[Operand] = [value, repeated(scale, value.shape), repeated(zero_point, value.shape)]
         return self.emit("ELEMENT_WISE_QUANTIZE_LINEAR", inputs, parameters.dtype, value.shape)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.models.nodes import Node
 
 __all__ = [
+    "Computed",
     "Deferred",
     "DeferredCodes",
     "Dequantized",
@@ -161,9 +162,9 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
             self._depth = 1 + waiting
         return self._depth
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Compute the codes of the result: an operator from codes to codes."""
-        raise NotImplementedError
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Compute the codes of the result, by an operator from codes to codes; None if its floats are quantized."""
+        return None
 
     def floats(self) -> Tensor:
         """Compute the result itself, in FLOAT32."""
@@ -213,7 +214,10 @@ class DeferredCodes(Deferred):
         return self.codes()
 
 
-Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred
+Computed: TypeAlias = Tensor | Table | Deferred
+"""Values that are no constants."""
+
+Value: TypeAlias = Constant | Dequantized | Computed
 """What a name of a model stands for.
 
 Values are told apart as objects: they are keys of dictionaries, so none of their classes has an ``__eq__`` of its own.

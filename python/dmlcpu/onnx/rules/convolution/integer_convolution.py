@@ -12,9 +12,8 @@ from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.operands import aligned
+from dmlcpu.onnx.rules.operands import aligned, beside
 from dmlcpu.onnx.rules.quantized_convolution import codes_of_filter, for_channels, groups_of
 from dmlcpu.onnx.rules.windows import DepthWindow, window_of
 from dmlcpu.onnx.values import Deferred, Operand, Tensor, Value, element_type
@@ -56,10 +55,6 @@ class IntegerConvolution(Deferred):
         images = x.shape[0] if depth is None else depth.images(x.shape[0])
         self.shape = (images, weights.shape[0], *window.output)
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Quantize the sums, which are divided as floats."""
-        return self.lowering.quantized_tensor(self.computed(), parameters)
-
     def floats(self) -> Tensor:
         """Add the convolution that ends in sums."""
         return self.lowering.emit("CONVOLUTION_INTEGER", self.operands, np.int32, self.shape, self.attributes)
@@ -76,10 +71,6 @@ class _UnscaledConvolution(Deferred):
     def __init__(self, sums: IntegerConvolution) -> None:
         self._sums = sums
         self.shape = sums.shape
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Quantize the floats."""
-        return self._sums.lowering.quantized_tensor(self.computed(), parameters)
 
     def floats(self) -> Tensor:
         """Convert the sums."""
@@ -100,10 +91,6 @@ class _ScaledConvolution(Deferred):
         self._sums, self._scale, self._bias = sums, scale, bias
         self.shape = sums.shape
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Quantize the floats."""
-        return self._sums.lowering.quantized_tensor(self.computed(), parameters)
-
     def floats(self) -> Tensor:
         """Add the convolution with its scaled sums."""
         sums = self._sums
@@ -121,9 +108,7 @@ class _ScaledConvolution(Deferred):
 
 def _other(value: Value, node: Node, inputs: Sequence[Value | None], operator: str) -> Value | None:
     """Return the operand beside another of a node that is such an operator; None if it is not."""
-    if (node.domain, node.operator) != ("", operator):
-        return None
-    return inputs[1] if inputs[0] is value else inputs[0]
+    return beside(value, inputs) if (node.domain, node.operator) == ("", operator) else None
 
 
 def _is_for_channels(value: Tensor | Constant, shape: Sequence[int]) -> bool:

@@ -101,14 +101,11 @@ class Clamped(Deferred):
         self._lowest, self._highest = np.float32(lowest), np.float32(highest)
         self.shape = source.shape
 
-    def quantized(self, parameters: Parameters) -> Tensor:
+    def quantized(self, parameters: Parameters) -> Tensor | None:
         """Add the operator, and a table if the bounds are not those of the codes anyway."""
         if not parameters.keeps_order:
-            tensor = self._lowering.floats(self)
-            assert isinstance(tensor, Tensor)
-            return self._lowering.quantized_tensor(tensor, parameters)
+            return None
         codes = self._lowering.quantized(self._source, parameters)
-        assert isinstance(codes, Tensor)
         limits = np.iinfo(parameters.dtype)
         lowest, highest = (int(code) for code in quantize(np.array([self._lowest, self._highest]), parameters))
         if lowest <= limits.min and highest >= limits.max:
@@ -119,9 +116,7 @@ class Clamped(Deferred):
 
     def floats(self) -> Tensor:
         """Add the operator in floating point, and clip."""
-        floats = self._lowering.floats(self._source)
-        assert isinstance(floats, Tensor)
-        return _clip(self._lowering, floats, self._lowest, self._highest)
+        return _clip(self._lowering, self._lowering.floats(self._source), self._lowest, self._highest)
 
 
 def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:

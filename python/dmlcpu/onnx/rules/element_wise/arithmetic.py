@@ -240,9 +240,7 @@ class Multiple(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator from codes to codes."""
-        codes = self._lowering.quantized(self._source, replace(parameters, scale=parameters.scale / self._factor))
-        assert isinstance(codes, Tensor)
-        return codes
+        return self._lowering.quantized(self._source, replace(parameters, scale=parameters.scale / self._factor))
 
     def floats(self) -> Tensor:
         """Add the operator, and a product."""

@@ -65,13 +65,13 @@ class ChannelAffine(Deferred):
         self.codes, self.axis, self.line = codes, axis, line
         self.shape = codes.shape
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the convolution."""
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Add the convolution, if the intercepts can be told in its steps."""
         slope, intercept = self.line()
         scale = (slope / _FACTOR).astype(np.float32)
         bias = np.rint(intercept / scale.astype(np.float64))
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**30)):  # nor NaN
-            return self._lowering.quantized_tensor(self.floats(), parameters)
+            return None
         channels = scale.size
         own = Parameters(np.float32(1), 0, self.codes.dtype)
         # With channels innermost this is a view of the codes.

@@ -11,7 +11,6 @@ import numpy as np
 from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_each_float
 from dmlcpu.onnx.rules.element_wise.activation import table_only
@@ -43,10 +42,6 @@ class Gated(Deferred):
         self._lowering = lowering
         self.x, self.function, self.alpha, self.beta = x, function, alpha, beta
         self.shape = x.shape
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Compute it, and quantize."""
-        return self._lowering.quantized_tensor(self.computed(), parameters)
 
     def floats(self) -> Tensor:
         """Add the function of floats."""

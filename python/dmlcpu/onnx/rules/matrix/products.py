@@ -132,11 +132,9 @@ class Product(Deferred):
             b.right(self._lowering, self._batch), b.scale, b.zero_point,
         ]  # fmt: skip
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the product from codes to codes."""
-        if self._bias is not None:
-            return self._lowering.quantized_tensor(self.computed(), parameters)
-        return self.codes(*self._lowering.pair(parameters), parameters.dtype)
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Add the product from codes to codes, which takes no bias."""
+        return self.codes(*self._lowering.pair(parameters), parameters.dtype) if self._bias is None else None
 
     def codes(self, scale: Operand, zero_point: Operand, dtype: np.dtype[Any]) -> Tensor:
         """Add the product, without its bias, from codes to codes of a scale and zero point that may be computed."""
@@ -185,10 +183,6 @@ class IntegerProduct(Deferred):
     def __init__(self, lowering: Lowering, a: Factor, b: Factor) -> None:
         self._lowering, self._a, self._b = lowering, a, b
         self._batch, self.shape = _shape(a, b)
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Quantize the sums, which are divided as floats."""
-        return self._lowering.quantized_tensor(self.computed(), parameters)
 
     def floats(self) -> Tensor:
         """Add the product that ends in sums."""

@@ -32,17 +32,13 @@ class Moved(Deferred):
         self._lowering, self._source, self._move = lowering, source, move
         self.shape, self.dtype = shape, element_type(source)
 
-    def quantized(self, parameters: Parameters) -> Tensor:
+    def quantized(self, parameters: Parameters) -> Tensor | None:
         """Move the codes."""
-        codes = self._lowering.quantized(self._source, parameters)
-        assert isinstance(codes, Tensor)
-        return self._move(codes)
+        return self._move(self._lowering.quantized(self._source, parameters))
 
     def floats(self) -> Tensor:
         """Move the floats."""
-        floats = self._lowering.floats(self._source)
-        assert isinstance(floats, Tensor)
-        return self._move(floats)
+        return self._move(self._lowering.floats(self._source))
 
 
 def moved(

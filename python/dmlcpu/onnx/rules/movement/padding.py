@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import join, sliced
 from dmlcpu.onnx.rules.operands import axis_within, constant, integers, present
-from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Computed, Deferred, Dequantized, Elements, Table, Tensor, Value, element_type
 
 __all__ = ["RULES", "Margins", "padded"]
 
@@ -44,7 +44,7 @@ class Margins:
 class Padded(Deferred):
     """Floats, or integers, with others of one value around them."""
 
-    def __init__(self, lowering: Lowering, source: Value, margins: Margins, fill: Any) -> None:
+    def __init__(self, lowering: Lowering, source: Computed, margins: Margins, fill: Any) -> None:
         self._lowering, self._source, self._margins, self._fill = lowering, source, margins, fill
         self.shape = margins.around(source.shape)
         self.dtype = element_type(source)
@@ -52,13 +52,11 @@ class Padded(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Pad the codes with that of the value."""
         codes = self._lowering.quantized(self._source, parameters)
-        assert isinstance(codes, Tensor)
         return _padded(self._lowering, codes, self._margins, quantize(np.array([self._fill]), parameters)[0])
 
     def floats(self) -> Tensor:
         """Join what is padded with constants."""
         tensor = self._lowering.floats(self._source)
-        assert isinstance(tensor, Tensor)
         for axis, (before, behind) in enumerate(zip(self._margins.start, self._margins.end, strict=True)):
             parts: list[Elements] = [tensor]
             if before:

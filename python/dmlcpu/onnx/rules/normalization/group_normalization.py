@@ -95,10 +95,6 @@ class FloatGroups(Deferred):
     def __init__(self, lowering: Lowering, x: Tensor, groups: Groups, shape: tuple[int, ...]) -> None:
         self._lowering, self.x, self.groups, self.shape = lowering, x, groups, shape
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Quantize the floats."""
-        return self._lowering.quantized_tensor(self.computed(), parameters)
-
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Take another shape, a constant weight of the channels and then a bias, where this one has neither."""
         if not alone or node.domain or self.groups.bias.any():

@@ -52,10 +52,10 @@ class LayerNormalization(Deferred):
         self.x, self.count, self.epsilon, self.weight, self.bias = x, count, epsilon, weight, bias
         self.shape = x.shape
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the normalization from codes to codes, or of floats."""
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Add the normalization from codes to codes, if it is of such and with the mean."""
         if not isinstance(self.x, Table) or self.x.parameters is None or not self.uses_mean:
-            return self._lowering.quantized_tensor(self.computed(), parameters)
+            return None
         scale, zero_point = self._lowering.pair(parameters)
         input_scale, _ = self._lowering.pair(self.x.parameters)
         operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]

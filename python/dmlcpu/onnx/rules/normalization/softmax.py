@@ -33,11 +33,11 @@ class Softmax(Deferred):
         self._lowering, self._x, self._axis = lowering, x, axis
         self.shape = x.shape
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the softmax from codes to codes, or of floats where these are finer than exponentials of codes."""
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Add the softmax from codes to codes, unless its results are finer than exponentials of codes."""
         assert self._x.parameters is not None
         if not parameters.scale >= _LEAST_SCALE:
-            return self._lowering.quantized_tensor(self.floats(), parameters)
+            return None
         pairs = (*self._lowering.pair(self._x.parameters), *self._lowering.pair(parameters))
         operands: list[Operand] = [self._x.codes, *pairs]
         return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
@@ -45,7 +45,6 @@ class Softmax(Deferred):
     def floats(self) -> Tensor:
         """Add the softmax of floats."""
         floats = self._lowering.floats(self._x)
-        assert isinstance(floats, Tensor)
         return self._lowering.emit("SOFTMAX", [floats], FLOAT32, self.shape, {"axis": (self._axis,)})
 
 

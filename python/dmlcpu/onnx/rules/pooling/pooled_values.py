@@ -45,11 +45,11 @@ class AveragePooling(Deferred):
         self._factor = factor
         self.shape = (*x.shape[:2], *window.output)
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the pooling from codes to codes, or of large windows that of floats, whose sums are closer."""
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Add the pooling from codes to codes, but not of large windows: the sums of floats are closer."""
         assert self._x.parameters is not None
         if math.prod(self._window.kernel) > _MOST_ADDED_ONE_BY_ONE:
-            return self._lowering.quantized_tensor(self.floats(), parameters)
+            return None
         ones = (1,) * len(self.shape)
         # The operator has one data type. INT8 codes are UINT8 ones less 128, the zero point too.
         dtype = self._x.codes.dtype
@@ -73,7 +73,6 @@ class AveragePooling(Deferred):
     def floats(self) -> Tensor:
         """Add the pooling of floats."""
         floats = self._lowering.floats(self._x)
-        assert isinstance(floats, Tensor)
         average = float_pooling(self._lowering, floats, self._window, Pooling.AVERAGES, self._include_padding)
         return average if self._factor is None else times(self._lowering, average, self._factor)
 
@@ -110,7 +109,8 @@ class StackedSum(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the addition of two images' codes, or the pooling of more."""
         if self.x.shape[1] != 2:
-            return self.averaged(Window.plain((1, 1), self.shape[2:]), False).quantized(parameters)
+            averages = self.averaged(Window.plain((1, 1), self.shape[2:]), False)
+            return self._lowering.quantized(averages, parameters)
         assert self.x.parameters is not None
         operands: list[Operand] = []
         for index in range(2):
@@ -151,7 +151,7 @@ class StackedAverage(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the pooling of the stack, from codes to codes."""
-        return self._source.averaged(self._window, self._include_padding).quantized(parameters)
+        return self._lowering.quantized(self._source.averaged(self._window, self._include_padding), parameters)
 
     def floats(self) -> Tensor:
         """Add the sum of floats, and its pooling."""
@@ -180,13 +180,9 @@ def summed(lowering: Lowering, value: Value, window: Window) -> Value:
 class Extreme(Moved):
     """The maximum, or minimum, of each window of what is to be quantized."""
 
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Take it of the codes, or quantize that of the floats."""
-        if parameters.keeps_order:
-            return super().quantized(parameters)
-        floats = self._lowering.floats(self)
-        assert isinstance(floats, Tensor)
-        return self._lowering.quantized_tensor(floats, parameters)
+    def quantized(self, parameters: Parameters) -> Tensor | None:
+        """Take it of the codes, where these keep the order of floats."""
+        return super().quantized(parameters) if parameters.keeps_order else None
 
 
 def maximum(lowering: Lowering, value: Value, window: Window) -> Value:

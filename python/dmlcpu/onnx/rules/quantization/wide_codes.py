@@ -110,10 +110,8 @@ def _shift(parameters: Parameters) -> Array:
     return np.asarray(parameters.zero_point + (3 << 22), np.float32)
 
 
-def _lower_halves(lowering: Lowering, shifted: Value, parameters: Parameters) -> Tensor:
-    floats = lowering.floats(shifted)
-    assert isinstance(floats, Tensor)
-    return low_bits(lowering, floats, parameters.dtype)
+def _lower_halves(lowering: Lowering, shifted: Tensor | Table, parameters: Parameters) -> Tensor:
+    return low_bits(lowering, lowering.floats(shifted), parameters.dtype)
 
 
 def _constant_codes(value: Constant | Dequantized, parameters: Parameters) -> Constant:

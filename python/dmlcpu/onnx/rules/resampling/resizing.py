@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.movement.moved_values import moved, transposed
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.rules.resampling.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, as_value
 
 __all__ = ["RULES"]
 
@@ -247,7 +247,7 @@ def _resized_by_weights(lowering: Lowering, node: Node, value: Value, axes: Sequ
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         own = Parameters(np.float32(1), 0, value.dtype)
         sums = _resized_by_weights(lowering, node, Table(value, own), axes)
-        return lowering.quantized_tensor(computed_floats(lowering, sums), own)
+        return as_value(lowering.quantized(sums, own))
     if isinstance(value, FreeArray) or (isinstance(value, Dequantized) and isinstance(value.held, FreeArray)):
         axes = _bound_to(value, axes)
     if len(axes) == 3:

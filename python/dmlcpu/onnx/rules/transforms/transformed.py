@@ -12,7 +12,6 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
-from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import sliced
@@ -71,10 +70,6 @@ class Transformed(Deferred):
         self._spectrum = spectrum
         self.shape = (*source.shape[:axis], spectrum.count, *source.shape[axis + 1 : -1], len(spectrum.wanted))
         self._planes: tuple[Tensor, int] | None = None
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Quantize the floats."""
-        return self._lowering.quantized_tensor(self.computed(), parameters)
 
     def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value:
         """Return a part, which is the transform of a part as well."""
