@@ -95,6 +95,10 @@ class Lowering:
         made: _Made = self._shared[key]
         return made
 
+    def constant_once(self, function: Callable[..., Array], *arguments: Any) -> Constant:
+        """Return the array that a function makes of arguments as ``once`` takes them, made once for all nodes."""
+        return self.once([], _constant_by, function, *arguments)
+
     def number(self, operand: Operand) -> int | None:
         """Return the number that an operand has in the current graph."""
         return self._number(_unwrapped(operand))
@@ -298,6 +302,10 @@ class Lowering:
         if isinstance(value, Table) and value.parameters is not None:
             return value
         raise NotNative("an operand is not quantized per tensor to 8 bits")
+
+
+def _constant_by(lowering: Lowering, function: Callable[..., Array], *arguments: Any) -> Constant:
+    return constant_by(function, *arguments)
 
 
 def _fit(entries: Sequence[int] | Derived) -> bool:

@@ -118,7 +118,7 @@ def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | No
         raise NotNative(f"an order of {shape.queries} queries among {shape.keys} keys")
     addend = None if mask is None else _hidden(lowering, node, mask, shape)
     if is_ordered:
-        hidden = lowering.once([], _order, shape.queries, shape.past)
+        hidden = lowering.constant_once(_later_ones, shape.queries, shape.past)
         addend = hidden if addend is None else on_floats(lowering, FloatBinary.MINIMUM, addend, hidden)
     if bias is None or addend is None:
         return bias if addend is None else addend
@@ -128,10 +128,6 @@ def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | No
 def row_of_places(keys: int) -> Array:
     """Return the places of keys, {1, 1, 1, keys}."""
     return np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys)
-
-
-def _order(lowering: Lowering, queries: int, past: int) -> Constant:
-    return constant_by(_later_ones, queries, past)
 
 
 def _later_ones(queries: int, past: int) -> Array:

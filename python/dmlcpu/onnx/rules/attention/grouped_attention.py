@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import FLOAT32
+from dmlcpu.dtypes import FLOAT32, INT64
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
@@ -145,19 +145,14 @@ def _one_less(tokens: int) -> Array:
     return np.array([tokens - 1], np.int32)
 
 
-def hidden_in_order(lowering: Lowering, tokens: int, rows: int, window: int, before: int) -> Constant:
+def hidden_in_order(tokens: int, rows: int, window: int, before: int) -> Array:
     """Return what hides from each token the rows behind it, and those before its window: {1, 1, tokens, rows}.
 
     Args:
-        lowering: Not needed.
         tokens, rows: How many of each there are.
         window: As of a ``_Shape``.
         before: How many rows precede that of the first token.
     """
-    return constant_by(_hidden_in_order, tokens, rows, window, before)
-
-
-def _hidden_in_order(tokens: int, rows: int, window: int, before: int) -> Array:
     places = np.arange(rows) - (before + np.arange(tokens)[:, None])
     hidden = (places > 0) | ((window > 0) & (places <= -window))
     addend: Array = np.where(hidden, _HIDDEN, np.float32(0)).astype(np.float32)
@@ -202,7 +197,7 @@ def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value
     )
     if node.attributes.get("do_rotary", 0):
         if counts is None:
-            positions: Value = lowering.once([], _first_positions, shape.tokens)
+            positions: Value = lowering.constant_once(in_order, INT64, shape.tokens)
         else:
             positions = lowering.once([counts], _later_positions, shape.tokens)
         is_interleaved = bool(node.attributes.get("rotary_interleaved", 0))
@@ -213,10 +208,6 @@ def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value
         for past, heads in zip(inputs[3:5], (keys, values), strict=True)
     ]
     return written(node, [_attended(lowering, node, queries, pair, counts, shape), *pair])
-
-
-def _first_positions(lowering: Lowering, tokens: int) -> Constant:
-    return constant_by(in_order, np.dtype(np.int64), tokens)
 
 
 def _later_positions(lowering: Lowering, counts: Tensor, tokens: int) -> Value:
@@ -246,7 +237,7 @@ def _attended(
     if counts is not None:
         hidden = lowering.once([counts], _hidden, shape.tokens, shape.present, shape.window)
     elif shape.present != 1:
-        hidden = lowering.once([], hidden_in_order, shape.tokens, shape.present, shape.window, 0)
+        hidden = lowering.constant_once(hidden_in_order, shape.tokens, shape.present, shape.window, 0)
     means = grouped_means(lowering, queries, pair, hidden, float(node.attributes.get("softcap", 0.0)))
     return out_of_heads(lowering, means)
 

@@ -123,7 +123,7 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     hidden = None if mask is None else lowering.once([mask], _masked, batch, heads, tokens, rows)
     if attributes.get("is_causal", 0):
         before = 0 if past_key is None else past_key.shape[2]
-        later: Value = lowering.once([], hidden_in_order, tokens, rows, 0, before)
+        later: Value = lowering.constant_once(hidden_in_order, tokens, rows, 0, before)
         hidden = later if hidden is None else lowering.once([hidden, later], _sum)
     cap = float(attributes.get("softcap", 0.0))
     if cap != 0 and hidden is not None:

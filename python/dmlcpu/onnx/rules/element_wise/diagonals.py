@@ -42,16 +42,12 @@ def trilu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     value, diagonal = present(inputs[0]), (*inputs, None)[1]
     rows, columns = value.shape[-2:]
     [offset] = (0,) if diagonal is None else integers(diagonal, "the diagonal")
-    kept = lowering.once([], _triangle, rows, columns, offset, bool(node.attributes.get("upper", 1)))
+    kept = lowering.constant_once(_triangle, rows, columns, offset, bool(node.attributes.get("upper", 1)))
     return where(lowering, node, [kept, value, Constant(np.zeros((), element_type(value)))])
 
 
-def _triangle(lowering: Lowering, rows: int, columns: int, offset: int, is_upper: bool) -> Constant:
+def _triangle(rows: int, columns: int, offset: int, is_upper: bool) -> Array:
     """Return the condition that holds in a triangle of a matrix."""
-    return constant_by(_is_within, rows, columns, offset, is_upper)
-
-
-def _is_within(rows: int, columns: int, offset: int, is_upper: bool) -> Array:
     diagonal = max(-rows - 1, min(offset, columns + 1))  # those beyond are the same, and numpy's sums of them may wrap
     return ~np.tri(rows, columns, diagonal - 1, np.bool_) if is_upper else np.tri(rows, columns, diagonal, np.bool_)
 
