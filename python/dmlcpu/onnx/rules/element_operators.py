@@ -16,7 +16,7 @@ from dmlcpu.onnx.values import Elements, Operand, Tensor, Value
 
 __all__ = [
     "INTEGER_TYPES",
-    "broadcast",
+    "chosen",
     "compared",
     "float_bits",
     "low_bits",
@@ -85,6 +85,19 @@ def compared(lowering: Lowering, function: Logical, a: Value, b: Value) -> Tenso
     shape = broadcast_shapes(a.shape, b.shape)
     operands = [broadcast(lowering, operand, shape) for operand in (left, right)]
     return lowering.emit("ELEMENT_WISE_LOGICAL", operands, np.bool_, shape, {"function": (function,)})
+
+
+def chosen(lowering: Lowering, condition: Elements, a: Elements, b: Elements) -> Tensor:
+    """Add a choice: elements of one operand where a condition holds, elsewhere of another, broadcast to each other.
+
+    Raises:
+        NotNative: They are of two types.
+    """
+    if a.dtype != b.dtype:
+        raise NotNative(f"operands of type {a.dtype} and {b.dtype}")
+    shape = broadcast_shapes(condition.shape, a.shape, b.shape)
+    operands = [broadcast(lowering, elements, shape) for elements in (condition, a, b)]
+    return lowering.emit("ELEMENT_WISE_IF", operands, a.dtype, shape)
 
 
 def float_bits(number: np.float32) -> int:

@@ -15,11 +15,11 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_side
-from dmlcpu.onnx.rules.element_operators import compared, on_floats
+from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.matrix.products import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, transposed
@@ -102,8 +102,7 @@ def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value
         shown = compared(lowering, Logical.GREATER_THAN, lowering.reshaped(elements, alone), zero)
     else:
         raise NotNative(f"a mask of shape {elements.shape} for {batch} times {keys} keys")
-    choices = [broadcast_to(np.asarray(number), shown.shape) for number in (np.float32(0), filter_value)]
-    return lowering.emit("ELEMENT_WISE_IF", [shown, *choices], FLOAT32, shown.shape)
+    return chosen(lowering, shown, np.zeros((), np.float32), np.asarray(filter_value))
 
 
 def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | None, shape: _Shape) -> Value | None:

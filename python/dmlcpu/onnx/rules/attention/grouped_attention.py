@@ -17,13 +17,13 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32, INT64
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.attention import attention_scale, row_of_places, scaled_queries
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.attention.rotary import Turns, in_order, positions_from
-from dmlcpu.onnx.rules.element_operators import broadcast, compared, on_each_float, on_floats, on_integers
+from dmlcpu.onnx.rules.element_operators import chosen, compared, on_each_float, on_floats, on_integers
 from dmlcpu.onnx.rules.matrix.products import float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
@@ -169,8 +169,7 @@ def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: 
     if window > 0:
         before = on_integers(lowering, IntegerBinary.SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
         hidden = compared(lowering, Logical.OR, hidden, compared(lowering, Logical.LESS_THAN_OR_EQUAL, places, before))
-    choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_HIDDEN, np.float32(0))]
-    return lowering.emit("ELEMENT_WISE_IF", [hidden, *choices], FLOAT32, hidden.shape)
+    return chosen(lowering, hidden, np.asarray(_HIDDEN), np.zeros((), np.float32))
 
 
 def _capped(lowering: Lowering, scores: Tensor, cap: float) -> Tensor:
@@ -274,9 +273,7 @@ def grouped_means(
     means = lowering.reshaped(taken, (batch, heads, tokens, values.shape[3]))
     if blank is None:
         return means
-    zeros = broadcast_to(np.zeros((), np.float32), means.shape)
-    conditions = broadcast(lowering, lowering.elements(blank), means.shape)
-    return lowering.emit("ELEMENT_WISE_IF", [conditions, zeros, means], FLOAT32, means.shape)
+    return chosen(lowering, lowering.elements(blank), np.zeros((), np.float32), means)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

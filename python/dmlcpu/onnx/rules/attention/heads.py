@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import computed_floats
 from dmlcpu.onnx.values import Value
@@ -13,8 +14,14 @@ __all__ = ["in_heads", "out_of_heads", "side_by_side"]
 
 
 def in_heads(lowering: Lowering, value: Value, heads: int) -> Value:
-    """Return rows of all heads side by side head by head."""
+    """Return rows of all heads side by side head by head.
+
+    Raises:
+        NotNative: Their elements cannot be divided among the heads.
+    """
     *rows, elements = value.shape
+    if heads < 1 or elements % heads:
+        raise NotNative(f"{elements} columns of {heads} heads")
     parts = (*rows, heads, elements // heads)
     return transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), (0, 2, 1, 3))
 

@@ -126,11 +126,7 @@ def _in_heads(lowering: Lowering, node: Node, x: Value, pairs: int) -> Value:
         return x
     if len(x.shape) != 3:
         raise NotNative(f"an input of shape {x.shape}")
-    columns = x.shape[-1]
-    heads = int(node.attributes.get("num_heads", 0)) or columns // (2 * pairs)
-    if heads < 1 or columns % heads:
-        raise NotNative(f"{columns} columns of {heads} heads")
-    return in_heads(lowering, x, heads)
+    return in_heads(lowering, x, int(node.attributes.get("num_heads", 0)) or x.shape[-1] // (2 * pairs))
 
 
 def _turned(lowering: Lowering, node: Node, x: Value, turns: Turns, pairs: int) -> list[Value]:

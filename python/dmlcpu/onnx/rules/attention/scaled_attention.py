@@ -10,13 +10,13 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.constant_arrays import Constant
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.attention import attention_scale
 from dmlcpu.onnx.rules.attention.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
-from dmlcpu.onnx.rules.element_operators import compared, on_floats
+from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.matrix.products import times
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
@@ -44,11 +44,7 @@ def _in_heads(lowering: Lowering, node: Node, value: Value, attribute: str) -> V
         raise NotNative(f"an operand of type {element_type(value)} and shape {value.shape}")
     if len(value.shape) == 4:
         return value
-    columns = value.shape[-1]
-    heads = int(node.attributes.get(attribute, 0))
-    if heads < 1 or columns % heads:
-        raise NotNative(f"{columns} columns of {heads} heads")
-    return in_heads(lowering, value, heads)
+    return in_heads(lowering, value, int(node.attributes.get(attribute, 0)))
 
 
 def _after(lowering: Lowering, past: Value | None, heads: Value) -> Value:
@@ -83,8 +79,8 @@ def _masked(lowering: Lowering, mask: Value, *shape: int) -> Value:
         return values
     if dtype != np.bool_:
         raise NotNative(f"a mask of type {dtype}")
-    choices = [broadcast_to(np.asarray(number, np.float32), aligned) for number in (0, -np.inf)]
-    return lowering.emit("ELEMENT_WISE_IF", [computed(lowering, values), *choices], FLOAT32, aligned)
+    shown, hidden = (np.asarray(number, np.float32) for number in (0, -np.inf))
+    return chosen(lowering, computed(lowering, values), shown, hidden)
 
 
 def _sum(lowering: Lowering, a: Value, b: Value) -> Tensor:

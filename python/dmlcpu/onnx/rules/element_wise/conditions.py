@@ -16,7 +16,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, broadcast, compared, on_integers
+from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, chosen, compared, on_integers
 from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
@@ -86,11 +86,12 @@ class Chosen(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Choose among codes of the same parameters: quantizing an element depends on no other."""
-        return self._emitted([self._lowering.quantized(value, parameters) for value in self._values])
+        codes = (self._lowering.quantized(value, parameters) for value in self._values)
+        return chosen(self._lowering, self._condition, *codes)
 
     def floats(self) -> Tensor:
         """Choose among floats."""
-        return self._emitted([self._lowering.elements(value) for value in self._values])
+        return chosen(self._lowering, self._condition, *map(self._lowering.elements, self._values))
 
     def table(self) -> Table | None:
         """Choose among codes for all who read the result, if both values are floats of the same codes; else None."""
@@ -99,14 +100,7 @@ class Chosen(Deferred):
             return None
         codes = [_codes_among(value, first) for value in self._values]
         known = [each for each in codes if each is not None]
-        return replace(first, codes=self._emitted(known)) if len(known) == len(codes) else None
-
-    def _emitted(self, values: Sequence[Elements]) -> Tensor:
-        dtype = values[0].dtype
-        if dtype != values[1].dtype:
-            raise NotNative(f"operands of type {dtype} and {values[1].dtype}")
-        operands = [broadcast(self._lowering, value, self.shape) for value in (self._condition, *values)]
-        return self._lowering.emit("ELEMENT_WISE_IF", operands, dtype, self.shape)
+        return replace(first, codes=chosen(self._lowering, self._condition, *known)) if len(known) == 2 else None
 
 
 def _codes_among(value: Value, table: Table) -> Tensor | Array | None:
@@ -196,7 +190,7 @@ def one_hot(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
         raise NotNative(f"{depth} places")
     from_end = on_integers(lowering, IntegerBinary.ADD, indices, constant_by(np.array, depth, indices.dtype))
     is_negative = compared(lowering, Logical.LESS_THAN, indices, Constant(np.zeros((), indices.dtype)))
-    counted = lowering.emit("ELEMENT_WISE_IF", [is_negative, from_end, indices], indices.dtype, indices.shape)
+    counted = chosen(lowering, is_negative, from_end, indices)
     aligned = lowering.reshaped(counted, (*indices.shape[:axis], 1, *indices.shape[axis:]))
     condition = compared(lowering, Logical.EQUALS, aligned, constant_by(_depths, depth, rank - axis, indices.dtype))
     off, on = (sliced(lowering, values, (place,), (1,), (1,)) for place in (0, 1))

@@ -9,11 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.constant_arrays import Constant
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.rules.element_operators import compared, on_floats
+from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization.layer_normalization import MOST_CODES, LayerNormalization
@@ -46,8 +45,7 @@ def length_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value 
     [found] = (sum_of_distances if absolute else reduce_sum)(lowering, along, [x])
     length = computed_floats(lowering, found)
     is_zero = compared(lowering, Logical.EQUALS, length, Constant(np.zeros((), np.float32)))
-    infinity = broadcast_to(np.array(np.inf, np.float32), length.shape)
-    divisor = lowering.emit("ELEMENT_WISE_IF", [is_zero, infinity, length], FLOAT32, length.shape)
+    divisor = chosen(lowering, is_zero, np.array(np.inf, np.float32), length)
     return [on_floats(lowering, FloatBinary.DIVIDE, x, divisor)]
 
 
