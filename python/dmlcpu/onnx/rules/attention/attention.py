@@ -22,7 +22,7 @@ from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_si
 from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.matrix.products import Product, factors, float_product, product_of_codes, times
-from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization.residual_normalization import vector
 from dmlcpu.onnx.rules.operands import computed, present, written
@@ -88,7 +88,7 @@ def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value
         shown = compared(lowering, Logical.LESS_THAN, places, lowering.reshaped(elements, (batch, 1, 1, 1)))
     elif elements.shape == (2 * batch,) and is_merged:
         ends, starts = (
-            reshaped(lowering, sliced(lowering, elements, (first,), (1,), (batch,)), (batch, 1, 1, 1))
+            reshaped(lowering, sliced_along(lowering, elements, 0, first, batch), (batch, 1, 1, 1))
             for first in (0, batch)
         )
         shown = compared(lowering, Logical.LESS_THAN, places, ends)
@@ -172,9 +172,7 @@ def _past(lowering: Lowering, past: Value | None, shape: _Shape, sizes: Sequence
     head = (shape.batch, shape.heads, past.shape[3] if len(past.shape) == 5 else 0, sizes[0] // shape.heads)
     if past.shape != (2, *head) or sizes[2] != sizes[0]:
         raise NotNative(f"a past of shape {past.shape} for {shape.batch} times {shape.heads} heads")
-    return [
-        reshaped(lowering, sliced(lowering, past, (which, 0, 0, 0, 0), (1,) * 5, (1, *head)), head) for which in (0, 1)
-    ]
+    return [reshaped(lowering, sliced_along(lowering, past, 0, which, 1), head) for which in (0, 1)]
 
 
 def _with_present(lowering: Lowering, node: Node, results: Sequence[Value]) -> list[Value]:

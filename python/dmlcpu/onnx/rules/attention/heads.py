@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import computed_floats
 from dmlcpu.onnx.values import Value
 
@@ -34,9 +34,5 @@ def out_of_heads(lowering: Lowering, value: Value) -> Value:
 
 def side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list[Value]:
     """Return columns, so many each."""
-    *outer, _ = rows.shape
     begins = (sum(sizes[:index]) for index in range(len(sizes)))
-    return [
-        sliced(lowering, rows, (0, 0, begin), (1, 1, 1), (*outer, size))
-        for begin, size in zip(begins, sizes, strict=True)
-    ]
+    return [sliced_along(lowering, rows, 2, begin, size) for begin, size in zip(begins, sizes, strict=True)]

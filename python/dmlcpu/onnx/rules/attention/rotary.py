@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_floats, on_integers
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
-from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along
 from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.values import Tensor, Value, element_type
@@ -93,7 +93,7 @@ class Turns:
         x = computed_floats(lowering, heads)
 
         def part(first: int, step: int, length: int) -> Value:
-            return sliced(lowering, x, (0, 0, 0, first), (1, 1, 1, step), (images, count, tokens, length))
+            return sliced_along(lowering, x, 3, first, length, step)
 
         a, b = (
             (part(0, 2, pairs), part(1, 2, pairs))

@@ -14,6 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
+from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed_floats, constant, present
 from dmlcpu.onnx.rules.windows import Window, window_of
@@ -50,20 +51,15 @@ def _samples(lowering: Lowering, x: Tensor, offsets: Tensor, mask: Tensor | None
     count, taps, pixels = images * parts, math.prod(window.kernel), math.prod(lengths)
     unmoved = constant_by(_places, window.kernel, window.strides, window.dilations, window.start_padding, *lengths)
     moved = lowering.reshaped(offsets, (count, taps, 2, pixels))
-    grid = _transposed(lowering, on_floats(lowering, FloatBinary.ADD, moved, unmoved), (0, 3, 1, 2))
+    grid = transposed(lowering, on_floats(lowering, FloatBinary.ADD, moved, unmoved), (0, 3, 1, 2))
     weights: Operand = broadcast_to(np.ones((), np.float32), (count, 1, pixels, taps))
     if mask is not None:
-        weights = _transposed(lowering, lowering.reshaped(mask, (count, 1, taps, pixels)), (0, 1, 3, 2))
+        weights = transposed(lowering, lowering.reshaped(mask, (count, 1, taps, pixels)), (0, 1, 3, 2))
     planes = lowering.reshaped(x, (count, channels // parts, rows, columns))
     attributes = {"interpolation": (1,), "padding": (0,), "coordinates": (_IN_PIXELS,)}
     shape = (count, channels // parts, pixels, taps)
     samples = lowering.emit("WEIGHTED_GRID_SAMPLE", [planes, grid, weights], FLOAT32, shape, attributes)
     return lowering.reshaped(samples, (images, channels, pixels, taps))
-
-
-def _transposed(lowering: Lowering, tensor: Tensor, order: tuple[int, ...]) -> Tensor:
-    shape = [tensor.shape[axis] for axis in order]
-    return lowering.emit("TRANSPOSE", [tensor], FLOAT32, shape, {"permutation": order})
 
 
 def _checked(
@@ -109,11 +105,11 @@ def deform_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     # Terms are in the order in which the samples of one part lie: channels innermost.
     inner = parts // groups if parts % groups == 0 else 1
     grouped = lowering.reshaped(samples, (images, groups, inner, of_group // inner, pixels, taps))
-    left = lowering.reshaped(_transposed(lowering, grouped, (0, 1, 4, 2, 5, 3)), (images, groups, pixels, terms))
+    left = lowering.reshaped(transposed(lowering, grouped, (0, 1, 4, 2, 5, 3)), (images, groups, pixels, terms))
     by_tap = weights.reshape(groups, outputs // groups, inner, of_group // inner, taps).transpose(0, 2, 4, 3, 1)
     right = np.ascontiguousarray(by_tap).reshape(1, groups, terms, -1)
     product = lowering.emit("FLOAT_PRODUCT", [left, right], FLOAT32, (images, groups, pixels, outputs // groups))
-    result = lowering.reshaped(_transposed(lowering, product, (0, 1, 3, 2)), (images, outputs, rows, columns))
+    result = lowering.reshaped(transposed(lowering, product, (0, 1, 3, 2)), (images, outputs, rows, columns))
     if biases is not None:
         result = on_floats(lowering, FloatBinary.ADD, result, Constant(biases.reshape(-1, 1, 1)))
     return [result]

@@ -19,6 +19,8 @@ from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.movement.moved_values import sliced, sliced_along, transposed
+from dmlcpu.onnx.rules.operands import computed
 from dmlcpu.onnx.rules.windows import Window, automatic_padding, spatial_attributes
 from dmlcpu.onnx.values import Tensor
 
@@ -170,14 +172,12 @@ class PhasedConvolution:
         rank = len(tensor.shape) + 1
         apart = self.lowering.reshaped(tensor, (batch, count, channels, *leading, width))
         permutation = (0, *range(2, rank), 1)
-        shape = (batch, channels, *leading, width, count)
-        last = self.lowering.emit("TRANSPOSE", [apart], tensor.dtype, shape, {"permutation": permutation})
+        last = transposed(self.lowering, apart, permutation)
         whole = self.lowering.reshaped(last, (batch, channels, *leading, width * count))
-        result = (batch, channels, *self.spatial)
-        if whole.shape == result:
+        outputs = self.spatial[-1]
+        if outputs == width * count:
             return whole
-        attributes = {"starts": (0,) * (rank - 1), "steps": (1,) * (rank - 1)}
-        return self.lowering.emit("SLICE", [whole], whole.dtype, result, attributes)
+        return computed(self.lowering, sliced_along(self.lowering, whole, rank - 2, 0, outputs))
 
     def window(self, axes: Sequence[Phase]) -> Window:
         """Return the window of the convolution of a phase of each axis, over what it reads of the input."""
@@ -197,7 +197,7 @@ class PhasedConvolution:
         shape = (*x.shape[:2], *(max(end - start, 0) for start, end in zip(starts, ends, strict=True)))
         if shape == x.shape:
             return x
-        return self.lowering.emit("SLICE", [x], x.dtype, shape, {"starts": (0, 0, *starts), "steps": (1,) * len(shape)})
+        return computed(self.lowering, sliced(self.lowering, x, (0, 0, *starts), (1,) * len(shape), shape))
 
 
 def taps_of(filters: Array, nothing: Array, taps: Sequence[Sequence[int]]) -> Array:

@@ -25,10 +25,10 @@ from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
-from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
-from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, table_of
+from dmlcpu.onnx.rules.operands import aligned, computed, constant, parameters_of, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
 from dmlcpu.onnx.values import Elements, Table, Tensor, Value, as_value
@@ -68,15 +68,13 @@ def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int)
     """
     [taps], [count], [stride], [dilation] = depth.kernel, depth.output, depth.strides, depth.dilations
     images, channels, _, height, width = codes.shape
-    parts: list[Elements] = []
+    parts: list[Tensor] = []
     for tap in range(taps):
-        starts, shape = (0, 0, tap * dilation, 0, 0), (images, channels, count, height, width)
-        part = transposed(lowering, sliced(lowering, codes, starts, (1, 1, stride, 1, 1), shape), SLICES_AS_IMAGES)
-        assert isinstance(part, Tensor)
+        slices = computed(lowering, sliced_along(lowering, codes, 2, tap * dilation, count, stride))
+        part = transposed(lowering, slices, SLICES_AS_IMAGES)
         grouped = (images, count, groups, 1, channels // groups, height, width)
         parts.append(lowering.reshaped(part, grouped) if taps > 1 else part)
     joined = join(lowering, parts, 3) if taps > 1 else parts[0]
-    assert isinstance(joined, Tensor)
     return lowering.reshaped(joined, (images * count, channels * taps, height, width))
 
 
@@ -148,7 +146,6 @@ def _images(
     taps_as_channels = _of_slices(weights)
     if _has_kernel(codes.shape, weights.shape, plane, groups):
         by_slices = transposed(lowering, codes, SLICES_AS_IMAGES)
-        assert isinstance(by_slices, Tensor)
         by_slices = lowering.reshaped(by_slices, (images * slices, channels, height, width))
         return _ConvolvedImages(by_slices, taps_as_channels, plane, DepthWindow(slices, depth), of_slices)
     beside = _side_by_side(lowering, padded(), depth, groups)

@@ -17,7 +17,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, chosen, compared, on_integers
-from dmlcpu.onnx.rules.movement.moved_values import sliced
+from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Table, Tensor, Value, as_value, element_type
@@ -193,7 +193,7 @@ def one_hot(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     counted = chosen(lowering, is_negative, from_end, indices)
     aligned = lowering.reshaped(counted, (*indices.shape[:axis], 1, *indices.shape[axis:]))
     condition = compared(lowering, Logical.EQUALS, aligned, constant_by(_depths, depth, rank - axis, indices.dtype))
-    off, on = (sliced(lowering, values, (place,), (1,), (1,)) for place in (0, 1))
+    off, on = (sliced_along(lowering, values, 0, place, 1) for place in (0, 1))
     result = Chosen(lowering, condition, on, off)
     return [result if result.dtype == np.float32 else result.computed()]
 

@@ -19,7 +19,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_integers
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
-from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Dequantized, Value
@@ -62,10 +62,7 @@ def row_places(lowering: Lowering, indices: Value, lengths: Sequence[int]) -> Va
     steps = row_major_strides(lengths)
     parts: list[Value] = [constant_by(_along, axis, lengths[axis], steps[axis], len(shape)) for axis in range(batch)]
     for place, (length, step) in enumerate(zip(lengths[batch:], steps[batch:], strict=True)):
-        starts = [0] * len(indices.shape)
-        starts[-1] = place
-        column = sliced(lowering, indices, starts, [1] * len(starts), (*shape, 1))
-        own = reshaped(lowering, column, shape)
+        own = reshaped(lowering, sliced_along(lowering, indices, len(shape), place, 1), shape)
         # Of rows of one axis alone the index is the place.
         parts.append(own if len(lengths) == 1 else chosen_by(lowering, constant_by(_multiples, length, step), 0, own))
     places = parts[0]

@@ -21,7 +21,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
-from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import computed, constant
 from dmlcpu.onnx.rules.quantized_resampling import Taps, resampled
 from dmlcpu.onnx.values import Dequantized, Elements, Table, Tensor, Value
@@ -74,17 +74,10 @@ def _slices(places: Array | Derived) -> list[tuple[int, int, int]] | None:
 
 
 def _joined_slices(lowering: Lowering, tensor: Tensor, axis: int, slices: Sequence[tuple[int, int, int]]) -> Tensor:
-    parts: list[Tensor | Array] = []
-    for start, step, length in slices:
-        starts, steps, shape = [0] * len(tensor.shape), [1] * len(tensor.shape), list(tensor.shape)
-        starts[axis], steps[axis], shape[axis] = start, step, length
-        part = sliced(lowering, tensor, starts, steps, shape)
-        assert isinstance(part, Tensor)
-        parts.append(part)
-    if len(parts) == 1:
-        assert isinstance(parts[0], Tensor)
-        return parts[0]
-    return join(lowering, parts, axis)
+    parts = [
+        computed(lowering, sliced_along(lowering, tensor, axis, start, length, step)) for start, step, length in slices
+    ]
+    return parts[0] if len(parts) == 1 else join(lowering, parts, axis)
 
 
 def _nearest(places: Sequence[int]) -> Taps:
@@ -325,9 +318,7 @@ def _view(lowering: Lowering, value: Value, axis: int, places: Array | Derived, 
     inner_last = steps.inner_last
     counts = tuple(lengths[along] for along in inner_last)
     before, behind = value.shape[:axis], value.shape[axis + 1 :]
-    starts, shape = [0] * len(value.shape), list(value.shape)
-    starts[axis], shape[axis] = length_by(_first, found), math.prod(counts)
-    part = sliced(lowering, value, starts, [1] * len(shape), shape)
+    part = sliced_along(lowering, value, axis, length_by(_first, found), math.prod(counts))
     part = reshaped(lowering, part, (*before, *counts, *behind))
     order = (inner_last.index(along) for along in sorted(inner_last))
     outer, inner = range(axis), range(axis + len(counts), axis + len(counts) + len(behind))

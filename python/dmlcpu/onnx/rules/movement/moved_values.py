@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.quantization.wide_codes import WideCodes
 from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
-__all__ = ["Moved", "expanded", "join", "joined", "moved", "reshaped", "sliced", "transposed"]
+__all__ = ["Moved", "expanded", "join", "joined", "moved", "reshaped", "sliced", "sliced_along", "transposed"]
 
 Move = Callable[[Tensor], Tensor]
 MoveArray = Callable[..., Array]
@@ -115,6 +115,14 @@ def _axis_after_reshape(before: Sequence[int], axis: int, after: Sequence[int]) 
     return None
 
 
+@overload
+def transposed(lowering: Lowering, value: Tensor, permutation: Sequence[int]) -> Tensor: ...
+
+
+@overload
+def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> Value: ...
+
+
 def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> Value:
     """Return a value with its axes in another order."""
     order = tuple(permutation)
@@ -148,6 +156,14 @@ def sliced(
         return lowering.emit("SLICE", [tensor], tensor.dtype, shape, attributes)
 
     return moved(lowering, value, shape, move, _every, *starts, *steps, *shape)
+
+
+def sliced_along(lowering: Lowering, value: Value, axis: int, start: int, length: int, step: int = 1) -> Value:
+    """Return so many elements along one axis, every step-th from a start on, and all along the others."""
+    rank = len(value.shape)
+    starts, steps, shape = [0] * rank, [1] * rank, list(value.shape)
+    starts[axis], steps[axis], shape[axis] = start, step, length
+    return sliced(lowering, value, starts, steps, shape)
 
 
 def expanded(lowering: Lowering, value: Value, shape: tuple[int, ...]) -> Value:

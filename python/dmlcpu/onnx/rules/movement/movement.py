@@ -13,7 +13,7 @@ from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, shape_asked_for, written
 from dmlcpu.onnx.values import Dequantized, Table, Tensor, Value, as_value
 
@@ -81,11 +81,8 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
         lengths = [min(size, value.shape[axis] - size * index) for index in range(len(node.outputs))]
     if sum(lengths) != value.shape[axis] or len(lengths) != len(node.outputs):
         raise NotNative(f"parts of {lengths} along an axis of {value.shape[axis]}")
-    parts = []
-    for index, length in enumerate(lengths):
-        starts, shape = [0] * len(value.shape), list(value.shape)
-        starts[axis], shape[axis] = sum(lengths[:index]), length
-        parts.append(sliced(lowering, value, starts, (1,) * len(shape), shape))
+    starts = (sum(lengths[:index]) for index in range(len(lengths)))
+    parts = [sliced_along(lowering, value, axis, start, length) for start, length in zip(starts, lengths, strict=True)]
     return written(node, parts)
 
 

@@ -23,7 +23,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gather_nd import row_places
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
-from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced
+from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced_along
 from dmlcpu.onnx.rules.operands import axis_within, present
 from dmlcpu.onnx.values import Tensor, Value, element_type
 
@@ -103,9 +103,7 @@ def _with_block(
         return _with_block(lowering, data, block, ranges, axis + 1)
 
     def part(begin: int, count: int) -> Value:
-        starts, shape = [0] * len(data.shape), list(data.shape)
-        starts[axis], shape[axis] = begin, count
-        return sliced(lowering, data, starts, (1,) * len(shape), shape)
+        return sliced_along(lowering, data, axis, begin, count)
 
     behind = whole - start - length
     before = [part(0, start)] if start > 0 else []

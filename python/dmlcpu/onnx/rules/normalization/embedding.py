@@ -16,7 +16,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.movement.gathered_values import looked_up
-from dmlcpu.onnx.rules.movement.moved_values import sliced
+from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization
 from dmlcpu.onnx.rules.normalization.residual_normalization import vector
@@ -88,7 +88,7 @@ def _summed(lowering: Lowering, node: Node, embedding: _Embedding) -> Value:
     if embedding.positions is not None:
         terms.append(looked_up(lowering, positions, 0, _numbers(lowering, embedding.positions)))
     elif shape[1] <= positions.shape[0]:
-        terms.append(sliced(lowering, positions, (0, 0), (1, 1), (shape[1], width)))
+        terms.append(sliced_along(lowering, positions, 0, 0, shape[1]))
     else:
         raise NotNative(f"{shape[1]} positions of {positions.shape[0]}")
     if segments is not None:

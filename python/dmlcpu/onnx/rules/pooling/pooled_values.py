@@ -15,7 +15,7 @@ from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import Multiple
-from dmlcpu.onnx.rules.movement.moved_values import Moved, reshaped, transposed
+from dmlcpu.onnx.rules.movement.moved_values import Moved, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Pooling
 from dmlcpu.onnx.rules.operands import computed
 from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling
@@ -120,10 +120,8 @@ class StackedSum(Deferred):
         return self._lowering.emit("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", operands, parameters.dtype, self.shape)
 
     def _sliced(self, index: int) -> Tensor:
-        codes = self.x.codes
-        attributes = {"starts": (0, index, 0, 0, 0), "steps": (1,) * 5}
-        part = self._lowering.emit("SLICE", [codes], codes.dtype, (codes.shape[0], 1, *codes.shape[2:]), attributes)
-        return self._lowering.reshaped(part, self.shape)
+        part = sliced_along(self._lowering, self.x.codes, 1, index, 1)
+        return self._lowering.reshaped(computed(self._lowering, part), self.shape)
 
     def averaged(self, window: Window, include_padding: bool) -> Deferred:
         """Return the average of each window: those of the stack, as often as it has images."""

@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.float_functions import Floats
-from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.reduction.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape
@@ -73,8 +73,7 @@ def product(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     rows = reshaped(lowering, transposed(lowering, x, (*kept, *axes)), (*outer, length))
 
     def part(start: int, count: int) -> Floats:
-        starts, steps = (*(0 for _ in outer), start), (1,) * (len(outer) + 1)
-        return Floats(lowering, computed_floats(lowering, sliced(lowering, rows, starts, steps, (*outer, count))))
+        return Floats(lowering, computed_floats(lowering, sliced_along(lowering, rows, len(outer), start, count)))
 
     odd: list[Floats] = []
     while length > 1:

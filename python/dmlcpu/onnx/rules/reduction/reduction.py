@@ -14,7 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on_floats
-from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import axes_of, axis_within, between_codes, computed, computed_floats, integers, present
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
@@ -172,11 +172,7 @@ def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
         raise NotNative(f"sums of elements of type {tensor.dtype}")
     attributes = {"axis": (axis,), "axis_direction": (0,), "has_exclusive_sum": (0,)}
     sums = lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)
-    starts, shape = [0] * len(tensor.shape), list(tensor.shape)
-    starts[axis], shape[axis] = tensor.shape[axis] - 1, 1
-    last = sliced(lowering, sums, starts, (1,) * len(shape), shape)
-    assert isinstance(last, Tensor)
-    return last
+    return computed(lowering, sliced_along(lowering, sums, axis, tensor.shape[axis] - 1, 1))
 
 
 def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:

@@ -14,6 +14,7 @@ from dmlcpu.onnx.constants.affine_grid import places_along
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.movement.moved_values import transposed
 from dmlcpu.onnx.rules.operands import computed_floats, integers, present
 from dmlcpu.onnx.values import Value
 
@@ -37,9 +38,7 @@ def affine_grid(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     count, pixels = size[0], math.prod(lengths)
     places = constant_by(_places, bool(node.attributes.get("align_corners", 0)), *lengths).elements()
     planes = lowering.emit("FLOAT_PRODUCT", [matrices, places], FLOAT32, (count, axes, pixels))
-    shape = (count, pixels, axes)
-    grid = lowering.emit("TRANSPOSE", [planes], FLOAT32, shape, {"permutation": (0, 2, 1)})
-    return [lowering.reshaped(grid, (count, *lengths, axes))]
+    return [lowering.reshaped(transposed(lowering, planes, (0, 2, 1)), (count, *lengths, axes))]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "AffineGrid"): affine_grid}

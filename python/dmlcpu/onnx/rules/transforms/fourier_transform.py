@@ -10,7 +10,7 @@ from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.moved_values import sliced
+from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.operands import axis_within, integers, present
 from dmlcpu.onnx.rules.transforms.spectrum import Spectrum
 from dmlcpu.onnx.rules.transforms.transformed import Transformed, check_size
@@ -75,10 +75,8 @@ def dft(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seque
     if spectrum.parts == 2 and spectrum.count < spectrum.length:
         raise NotNative("one side of the spectrum of complex numbers")
     check_size(spectrum)
-    shape = [*x.shape]
-    shape[axis] = spectrum.given
-    if tuple(shape) != x.shape:
-        x = sliced(lowering, x, (0,) * rank, (1,) * rank, shape)
+    if spectrum.given != x.shape[axis]:
+        x = sliced_along(lowering, x, axis, 0, spectrum.given)
     return [Transformed(lowering, x, axis, spectrum)]
 
 

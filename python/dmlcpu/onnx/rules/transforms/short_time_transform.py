@@ -12,8 +12,8 @@ from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.moved_values import join, sliced
-from dmlcpu.onnx.rules.operands import computed_floats, constant, integers, present
+from dmlcpu.onnx.rules.movement.moved_values import join, sliced_along
+from dmlcpu.onnx.rules.operands import computed, computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.transforms.spectrum import Spectrum
 from dmlcpu.onnx.rules.transforms.transformed import Transformed, check_size
 from dmlcpu.onnx.values import Tensor, Value
@@ -48,8 +48,7 @@ def _frames(lowering: Lowering, signal: Tensor, step: int, length: int, count: i
     """
     batch, samples, parts = signal.shape
     if count == 1:  # however far apart others would be
-        alone = sliced(lowering, signal, (0, 0, 0), (1, 1, 1), (batch, length, parts))
-        assert isinstance(alone, Tensor)
+        alone = computed(lowering, sliced_along(lowering, signal, 1, 0, length))
         return lowering.reshaped(alone, (batch, 1, length, parts))
     pieces = -(-length // step)
     read = (pieces - 1 + count) * step
@@ -59,13 +58,10 @@ def _frames(lowering: Lowering, signal: Tensor, step: int, length: int, count: i
         signal = join(lowering, [signal, padding], 1)
     columns: list[Tensor] = []
     for piece in range(pieces):
-        run = sliced(lowering, signal, (0, piece * step, 0), (1, 1, 1), (batch, count * step, parts))
-        assert isinstance(run, Tensor)
+        run = computed(lowering, sliced_along(lowering, signal, 1, piece * step, count * step))
         rows = lowering.reshaped(run, (batch, count, step, parts))
         width = min(step, length - piece * step)
-        column = sliced(lowering, rows, (0, 0, 0, 0), (1, 1, 1, 1), (batch, count, width, parts))
-        assert isinstance(column, Tensor)
-        columns.append(column)
+        columns.append(computed(lowering, sliced_along(lowering, rows, 2, 0, width)))
     return columns[0] if pieces == 1 else join(lowering, columns, 2)
 
 

@@ -14,9 +14,9 @@ from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.movement.moved_values import sliced
+from dmlcpu.onnx.rules.movement.moved_values import sliced, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import computed_floats
+from dmlcpu.onnx.rules.operands import computed, computed_floats
 from dmlcpu.onnx.rules.transforms.spectrum import Spectrum
 from dmlcpu.onnx.values import Deferred, Tensor, Value
 
@@ -115,7 +115,7 @@ class Transformed(Deferred):
         if place == last or tensor.shape[place] == 1:
             return self._lowering.reshaped(tensor, self.shape)
         order = (*(axis for axis in range(last + 1) if axis != place), place)
-        return self._transposed(tensor, order)
+        return transposed(self._lowering, tensor, order)
 
     def _given(self) -> tuple[Tensor, bool]:
         """Return what is transformed with its parts beside the axis, and whether they are before it."""
@@ -131,7 +131,7 @@ class Transformed(Deferred):
         if axis == last - 1 or tensor.shape[last] == 1:
             return tensor, False
         order = (*range(axis + 1), last, *range(axis + 1, last))
-        return self._transposed(tensor, order), False
+        return transposed(self._lowering, tensor, order), False
 
     def _by_one(self, place: int) -> Tensor:
         """Add the product with one matrix, whose result has its parts as an axis before or behind the transform's."""
@@ -167,17 +167,16 @@ class Transformed(Deferred):
         factor = broadcast_to(first.reshape(2 * n1, -1), (count, 2 * n1, spectrum.parts * n1))
         given = self._lowering.reshaped(rows, (count, spectrum.parts * n1, n2))
         inner = emit("FLOAT_PRODUCT", [factor, given], FLOAT32, (count, 2 * n1, n2))
-        by_k1 = self._transposed(self._lowering.reshaped(inner, (count, n1, 2 * n2)), (1, 0, 2))
+        by_k1 = transposed(self._lowering, self._lowering.reshaped(inner, (count, n1, 2 * n2)), (1, 0, 2))
         second = np.ascontiguousarray(spectrum.second_matrices(factors).transpose(0, 2, 1, 4, 3))
         of_k1, parts = spectrum.rows_of(factors), len(spectrum.wanted)
         second = second.reshape(n1, 2 * n2, parts * of_k1)
         product = emit("FLOAT_PRODUCT", [by_k1, second], FLOAT32, (n1, count, parts * of_k1))
-        bins = self._lowering.reshaped(self._transposed(product, (1, 2, 0)), (count, parts, of_k1 * n1))
-        planes = sliced(self._lowering, bins, (0, 0, 0), (1, 1, 1), (count, parts, spectrum.count))
-        assert isinstance(planes, Tensor)
+        bins = self._lowering.reshaped(transposed(self._lowering, product, (1, 2, 0)), (count, parts, of_k1 * n1))
+        planes = computed(self._lowering, sliced_along(self._lowering, bins, 2, 0, spectrum.count))
         if self._is_followed():
             apart = self._lowering.reshaped(planes, (before, behind, parts, spectrum.count))
-            planes = self._transposed(apart, (0, 2, 3, 1))
+            planes = transposed(self._lowering, apart, (0, 2, 3, 1))
         shape = (*self.shape[: self._axis], parts, spectrum.count, *self.shape[self._axis + 1 : -1])
         return self._lowering.reshaped(planes, shape), self._axis
 
@@ -187,12 +186,8 @@ class Transformed(Deferred):
         length, parts = self._spectrum.length, self._spectrum.parts
         beside = (parts, length) if parts_first else (length, parts)
         apart = self._lowering.reshaped(tensor, (before, *beside, behind))
-        together = self._transposed(apart, (0, 3, 1, 2) if parts_first else (0, 3, 2, 1))
+        together = transposed(self._lowering, apart, (0, 3, 1, 2) if parts_first else (0, 3, 2, 1))
         rows = self._lowering.reshaped(together, (before * behind, parts, length))
         if self._window is None:
             return rows
         return on_floats(self._lowering, FloatBinary.MULTIPLY, rows, Constant(self._window))
-
-    def _transposed(self, tensor: Tensor, order: tuple[int, ...]) -> Tensor:
-        shape = [tensor.shape[place] for place in order]
-        return self._lowering.emit("TRANSPOSE", [tensor], FLOAT32, shape, {"permutation": order})
