@@ -7,7 +7,7 @@ operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +31,8 @@ from dmlcpu.onnx.values import Operand, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
+# The parts of a cell, and how many first states it has.
+_FORMS: Final = {"RNN": (1, 1), "LSTM": (4, 2), "GRU": (3, 1)}
 _DIRECTIONS: Final = {b"forward": 0, b"reverse": 1, b"bidirectional": 2}
 
 
@@ -188,69 +190,55 @@ def _summed_bias(value: Value | None, directions: int, columns: int) -> Array | 
     return summed.reshape(-1)
 
 
-def _matrices(
-    node: Node, tensor: Tensor, weights: Value | None, recurrence: Value | None, parts: int
-) -> tuple[int, Array, Array]:
-    """Return the direction of a layer of floats, its weights and its recurrence as ``_Layer`` has them."""
-    length = constant(recurrence, "the recurrence").shape[-1]
+def _of_floats(lowering: Lowering, node: Node, inputs: _Inputs) -> _Layer:
+    """Return a layer of floats, to whose inputs' products the sum of both biases is added.
+
+    Raises:
+        NotNative: It has peepholes, or operands that do not fit together.
+    """
+    parts, states = _FORMS[node.operator]
+    count = 5 + states
+    if any(value is not None for value in inputs[count:]):
+        raise NotNative("peepholes, or more inputs than the operator has")
+    x, weights, recurrence, bias, lengths, *first = (*inputs, *[None] * count)[:count]
+    tensor = _input(lowering, x)
+    length, given = constant(recurrence, "the recurrence").shape[-1], tensor.shape[2]
     direction, columns = _direction(node, length), parts * length
-    directions, inputs = 1 + direction // 2, tensor.shape[2]
-    matrices = _floats(recurrence, "the recurrence", (directions, columns, length))
-    rows = _floats(weights, "the weights", (directions, columns, inputs)).reshape(-1, inputs)
-    return direction, rows.T, matrices.transpose(0, 2, 1)
-
-
-@_with_sequences_first
-def rnn(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
-    """RNN."""
-    x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
-    if len(inputs) > 6:
-        raise NotNative("more inputs than an RNN has")
-    tensor = _input(lowering, x)
-    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, 1)
-    directions, length, columns = matrices.shape
-    beside = (_state(lowering, hidden, (directions, tensor.shape[1], length)),)
-    biases, cell = _summed_bias(bias, directions, columns), _cell(node, direction)
-    own = _lengths(lowering, lengths, tensor)
-    return _Layer("RNN", direction, tensor, rows, matrices, biases, own, beside, cell).add(lowering)
-
-
-@_with_sequences_first
-def lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
-    """LSTM without peepholes."""
-    x, weights, recurrence, bias, lengths, hidden, cell = (*inputs, *[None] * 7)[:7]
-    if any(value is not None for value in inputs[7:]):
-        raise NotNative("peepholes")
-    tensor = _input(lowering, x)
-    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, 4)
-    directions, length, columns = matrices.shape
+    directions = 1 + direction // 2
     state = (directions, tensor.shape[1], length)
-    states = _state(lowering, hidden, state), _state(lowering, cell, state)
-    biases, own = _summed_bias(bias, directions, columns), _lengths(lowering, lengths, tensor)
-    functions = _cell(node, direction)
-    return _Layer("LSTM", direction, tensor, rows, matrices, biases, own, states, functions).add(lowering)
+    return _Layer(
+        node.operator,
+        direction,
+        tensor,
+        _floats(weights, "the weights", (directions, columns, given)).reshape(-1, given).T,
+        _floats(recurrence, "the recurrence", (directions, columns, length)).transpose(0, 2, 1),
+        _summed_bias(bias, directions, columns),
+        _lengths(lowering, lengths, tensor),
+        tuple(_state(lowering, value, state) for value in first),
+        _cell(node, direction),
+    )
+
+
+@_with_sequences_first
+def layer_of_floats(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
+    """RNN, and LSTM without peepholes."""
+    return _of_floats(lowering, node, inputs).add(lowering)
 
 
 @_with_sequences_first
 def gru(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     """GRU, which resets behind the product, as frameworks train it, or before it."""
-    x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
-    if len(inputs) > 6:
-        raise NotNative("more inputs than a GRU has")
-    tensor = _input(lowering, x)
-    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, 3)
-    directions, length, columns = matrices.shape
+    layer, bias = _of_floats(lowering, node, inputs), (*inputs, None)[3]
     resets_first = not node.attributes.get("linear_before_reset", 0)
-    of_inputs = _summed_bias(bias, directions, columns)
-    within = None
+    of_inputs, within = layer.bias, None
     if bias is not None and not resets_first:
+        directions, length, columns = layer.recurrence.shape
         both = _floats(bias, "the bias", (directions, 2 * columns))
         of_inputs, of_states = both[:, :columns].copy(), both[:, columns:]
         of_inputs[:, : 2 * length] += of_states[:, : 2 * length]
         of_inputs, within = of_inputs.reshape(-1), np.ascontiguousarray(of_states[:, 2 * length :])
-    beside = _state(lowering, hidden, (directions, tensor.shape[1], length)), within
-    own, cell = _lengths(lowering, lengths, tensor), _cell(node, direction) | {"resets_first": (int(resets_first),)}
-    return _Layer("GRU", direction, tensor, rows, matrices, of_inputs, own, beside, cell).add(lowering)
+    cell = {**layer.cell, "resets_first": (int(resets_first),)}
+    return replace(layer, bias=of_inputs, beside=(*layer.beside, within), cell=cell).add(lowering)
 
 
 def _codes(what: str, operands: _Inputs, shape: tuple[int, ...]) -> tuple[Array, tuple[Array, Array]]:
@@ -300,8 +288,8 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("", "RNN"): rnn,
-    ("", "LSTM"): lstm,
+    ("", "RNN"): layer_of_floats,
+    ("", "LSTM"): layer_of_floats,
     ("", "GRU"): gru,
     ("com.microsoft", "DynamicQuantizeLSTM"): dynamic_quantize_lstm,
 }
