@@ -32,7 +32,7 @@ from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
 from dmlcpu.onnx.parameters import ParameterKey, Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Computed, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Computed, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["Lowering", "Rule", "broadcast_to", "quantize"]
 
@@ -221,7 +221,7 @@ class Lowering:
         return self._floats[value]
 
     def _dequantized(self, table: Table) -> Tensor:
-        if table.parameters is None:
+        if not isinstance(table, AffineTable):
             return self.emit("FLOAT_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
         scale, zero_point = self.pair(table.parameters)
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
@@ -267,7 +267,7 @@ class Lowering:
 
     def recoded(self, table: Table, parameters: Parameters) -> Tensor:
         """Return the codes of a function of codes: the codes themselves if it changes none, else through a table."""
-        if table.parameters == parameters and parameters.keeps_codes:
+        if isinstance(table, AffineTable) and table.parameters == parameters and parameters.keeps_codes:
             return table.codes
         codes = quantize(table.floats, parameters)
         if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
@@ -293,13 +293,13 @@ class Lowering:
             table = Table(source, table.floats[results])
             yield table
 
-    def affine(self, value: Value) -> Table:
+    def affine(self, value: Value) -> AffineTable:
         """Return a value as dequantized codes.
 
         Raises:
             NotNative: It is no such value.
         """
-        if isinstance(value, Table) and value.parameters is not None:
+        if isinstance(value, AffineTable):
             return value
         raise NotNative("an operand is not quantized per tensor to 8 bits")
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.models.nodes import Node
 
 __all__ = [
+    "AffineTable",
     "Computed",
     "Deferred",
     "DeferredCodes",
@@ -60,16 +61,11 @@ class Table:
 
     Attributes:
         codes: The codes, UINT8 or INT8.
-        function: FLOAT32, 256 of them, by the byte of a code; or the codes' parameters, if they are just dequantized.
+        function: FLOAT32, 256 of them, by the byte of a code; or what tells them.
     """
 
     codes: Tensor
     function: Array | Parameters
-
-    @property
-    def parameters(self) -> Parameters | None:
-        """Of the codes, if the floats are just the dequantized codes."""
-        return self.function if isinstance(self.function, Parameters) else None
 
     @property
     def floats(self) -> Array:
@@ -80,6 +76,18 @@ class Table:
     def shape(self) -> tuple[int, ...]:
         """The shape of the codes."""
         return self.codes.shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffineTable(Table):
+    """Codes of one scale and zero point, dequantized and nothing else."""
+
+    function: Parameters
+
+    @property
+    def parameters(self) -> Parameters:
+        """Of the codes."""
+        return self.function
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Dequantized, Operand, Table, Tensor, Value, as_value
+from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, as_value
 
 __all__ = [
     "aligned",
@@ -160,7 +160,7 @@ def parameters_of(
     return Parameters(np.float32(scales.item()), int(zero_points.item()), zero_points.dtype)
 
 
-def table_of(codes: Value | None, scale: Value | None, zero_point: Value | None) -> Table:
+def table_of(codes: Value | None, scale: Value | None, zero_point: Value | None) -> AffineTable:
     """Return computed codes as what they are dequantized to.
 
     Raises:
@@ -168,10 +168,10 @@ def table_of(codes: Value | None, scale: Value | None, zero_point: Value | None)
     """
     if not isinstance(codes, Tensor):
         raise NotNative("an input that is no tensor of codes")
-    return Table(codes, parameters_of(scale, zero_point, codes.dtype))
+    return AffineTable(codes, parameters_of(scale, zero_point, codes.dtype))
 
 
-def between_codes(function: Callable[[Lowering, Node, Table], Value]) -> Rule:
+def between_codes(function: Callable[[Lowering, Node, AffineTable], Value]) -> Rule:
     """Return the rule of a node from codes to codes: input, scale and zero point, then those of the output.
 
     Args:

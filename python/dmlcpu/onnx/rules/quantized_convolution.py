@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
-from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value
 
 __all__ = [
     "Filter",
@@ -82,7 +82,7 @@ def filter_of(value: Value | None) -> ScaledFilter:
     Raises:
         NotNative: It is not quantized to 8 bits, or its scales are along another axis.
     """
-    if not isinstance(value, Table) or value.parameters is None:
+    if not isinstance(value, AffineTable):
         return Filter.of(value)
     own = value.parameters
     return ScaledFilter(value.codes, np.array([own.scale]), np.array([own.zero_point], own.dtype))
@@ -137,14 +137,13 @@ class QuantizedConvolution(Deferred):
     def __init__(
         self,
         lowering: Lowering,
-        x: Table,
+        x: AffineTable,
         weights: ScaledFilter,
         bias: Array | None,
         window: Window,
         groups: int,
         depth: DepthWindow | None = None,
     ) -> None:
-        assert x.parameters is not None
         self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
         self._parameters, self._window, self._groups, self._slices = x.parameters, window, groups, depth
         images = x.shape[0] if depth is None else depth.images(x.shape[0])
@@ -167,7 +166,7 @@ class QuantizedConvolution(Deferred):
             return None
         points = np.broadcast_to(self._filter.zero_point, scale.shape)
         weights = ScaledFilter(self._filter.codes, scale, points)
-        x = Table(self._x, self._parameters)
+        x = AffineTable(self._x, self._parameters)
         biases = bias.astype(np.int32)
         return QuantizedConvolution(self._lowering, x, weights, biases, self._window, self._groups, self._slices)
 

@@ -26,21 +26,15 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     with_bias,
 )
 from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import Dequantized, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
 
-def _is_of_codes(inputs: Sequence[Value | None]) -> bool:
-    """Whether a convolution's input is dequantized 8-bit codes, and its filter such constants or such codes."""
-    x, weights = inputs[:2]
-    if not _is_table_of_codes(x):
-        return False
-    return _is_table_of_codes(weights) or (isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES)
-
-
-def _is_table_of_codes(value: Value | None) -> bool:
-    return isinstance(value, Table) and value.parameters is not None
+def _is_of_codes(weights: Value | None) -> bool:
+    """Whether a filter is dequantized 8-bit codes, constant or computed."""
+    is_constant = isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
+    return is_constant or isinstance(weights, AffineTable)
 
 
 def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
@@ -71,11 +65,10 @@ def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | 
 
 def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Conv: of codes where both operands are quantized, else of floats."""
-    value, bias = present(inputs[0]), (*inputs, None)[2]
-    if not _is_of_codes(inputs):
+    x, bias = present(inputs[0]), (*inputs, None)[2]
+    if not isinstance(x, AffineTable) or not _is_of_codes(inputs[1]):
         return [_float_convolution(lowering, node, inputs)]
-    x, weights = lowering.affine(value), filter_of(inputs[1])
-    assert x.parameters is not None
+    weights = filter_of(inputs[1])
 
     def convolved(codes_of_bias: Array | None) -> Value:
         if len(x.shape) == VOLUME_RANK:
@@ -104,7 +97,7 @@ def qlinear_conv_of_image(lowering: Lowering, node: Node, inputs: Sequence[Value
     weights = Filter(constant(w, "the filter"), scales, points)
     groups = groups_of(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    table = Table(x, parameters_of(x_scale, x_zero_point))
+    table = AffineTable(x, parameters_of(x_scale, x_zero_point))
     biases = None if bias is None else constant(bias, "the bias")
     result = QuantizedConvolution(lowering, table, weights, biases, window, groups)
     return [result.quantized(parameters_of(y_scale, y_zero_point))]

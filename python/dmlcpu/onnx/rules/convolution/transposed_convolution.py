@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.convolution.transposed_phases import Phase, PhasedConvolu
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
-from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -34,7 +34,7 @@ class TransposedConvolution(Deferred):
     """
 
     def __init__(
-        self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None, phased: PhasedConvolution
+        self, lowering: Lowering, x: AffineTable, weights: Filter, bias: Array | None, phased: PhasedConvolution
     ) -> None:
         self._lowering, self._x, self._filter, self._bias, self._phased = lowering, x, weights, bias, phased
         self.shape = (x.shape[0], phased.channels, *phased.spatial)
@@ -152,13 +152,12 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     if isinstance(weights, Dequantized) and weights.scale.size > 1 and _scales_of_channels(weights, groups) is None:
         weights = Constant(weights.floats())  # products of its codes have no unit that they could be summed in
     is_coded = isinstance(weights, Dequantized) and weights.dtype in CODE_TYPES
-    of_codes = is_coded and isinstance(value, Table) and value.parameters is not None
+    of_codes = is_coded and isinstance(value, AffineTable)
     if len(value.shape) == VOLUME_RANK or (not of_codes and are_blocks(node, tuple(weights.shape[2:]))):
         return transposed_blocks(lowering, node, [value, weights, bias])
     if not of_codes:
         return [_of_floats(lowering, node, [value, weights, bias])]
     x = lowering.affine(value)
-    assert x.parameters is not None
     assert isinstance(weights, Dequantized)
     taken = _filter(weights, groups)
     phased = _phased(lowering, node, x.shape, taken.codes.shape, groups)

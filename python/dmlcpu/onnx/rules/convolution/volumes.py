@@ -31,7 +31,7 @@ from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RA
 from dmlcpu.onnx.rules.operands import aligned, computed, constant, parameters_of, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
-from dmlcpu.onnx.values import Elements, Table, Tensor, Value, as_value
+from dmlcpu.onnx.values import AffineTable, Elements, Tensor, Value, as_value
 
 __all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
 
@@ -152,13 +152,12 @@ def _images(
     return _ConvolvedImages(beside, taps_as_channels, plane, None, of_slices)
 
 
-def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
+def convolved_volume(lowering: Lowering, node: Node, x: AffineTable, weights: Filter, bias: Array | None) -> Value:
     """Return the convolution of a volume.
 
     Raises:
         NotNative: The windows do not fit, or the scale of its codes is no finite number.
     """
-    assert x.parameters is not None
     depth, plane, groups = _windows(node, x.shape, weights.codes.shape)
     # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
     if not np.isfinite(x.parameters.scale):

@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.element_operators import compared, low_bits, on_each_floa
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import between_codes, computed, computed_floats, constant, present
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Table, Tensor, Value
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -275,7 +275,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     if dtype == np.float32 and (isinstance(value, Table | Dequantized) or _is_deferred_float(value)):
         return [value]
     if dtype == np.float32 and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
-        return [Table(value, Parameters(np.float32(1), 0, value.dtype))]
+        return [AffineTable(value, Parameters(np.float32(1), 0, value.dtype))]
     tensor = computed(lowering, value)
     if tensor.dtype == dtype:
         return [tensor]

@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.element_wise.activation import evaluated
 from dmlcpu.onnx.rules.element_wise.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
-from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["RULES", "Multiple", "binary", "plus", "power"]
 
@@ -35,7 +35,7 @@ class Quantized:
     @classmethod
     def of(cls, value: Value) -> Quantized | None:
         """Return the codes behind a value; None if it has none, or several scales."""
-        if isinstance(value, Table) and value.parameters is not None:
+        if isinstance(value, AffineTable):
             return cls(value.codes, value.parameters)
         if isinstance(value, Dequantized) and value.scale.size == 1 and value.dtype in CODE_TYPES:
             parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.dtype)
@@ -340,7 +340,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         operands.append(Quantized(codes, parameters_of(scale, zero_point, value.dtype)))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
     if node.operator == "QLinearMul":  # whose kernel has the bits of a table
-        tables = [Table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
+        tables = [AffineTable(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
         product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
         if product is not None:
             return [lowering.recoded(product, parameters)]

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Table, Tensor, Value
 
 __all__ = ["RULES", "channel_affine", "channel_constant", "number_for_channels"]
 
@@ -76,14 +76,14 @@ class ChannelAffine(Deferred):
         own = Parameters(np.float32(1), 0, self.codes.dtype)
         # With channels innermost this is a view of the codes.
         before, behind = self.shape[: self.axis], self.shape[self.axis + 1 :]
-        value: Value = Table(self.codes, own)
+        value: Value = AffineTable(self.codes, own)
         if not behind:
             value = transposed(
                 self._lowering, reshaped(self._lowering, value, (1, 1, math.prod(before), channels)), (0, 3, 1, 2)
             )
         else:
             value = reshaped(self._lowering, value, (math.prod(before), channels, *_rows_and_columns(behind)))
-        assert isinstance(value, Table)
+        assert isinstance(value, AffineTable)
         codes = np.full((channels, 1, 1, 1), _FACTOR, np.uint8)
         weights = Filter(codes, scale, np.zeros(1, np.uint8))
         window = Window.plain((1, 1), value.shape[2:])

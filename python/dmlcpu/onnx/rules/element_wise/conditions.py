@@ -20,7 +20,17 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, chosen, compared,
 from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
-from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Table, Tensor, Value, as_value, element_type
+from dmlcpu.onnx.values import (
+    AffineTable,
+    Deferred,
+    Dequantized,
+    Elements,
+    Table,
+    Tensor,
+    Value,
+    as_value,
+    element_type,
+)
 
 __all__ = ["RULES", "where"]
 
@@ -113,7 +123,7 @@ def _codes_among(value: Value, table: Table) -> Tensor | Array | None:
     if not isinstance(value, Constant | Dequantized) or math.prod(value.shape) != 1:
         return None
     number = value.floats() if isinstance(value, Dequantized) else value.array
-    keeps = table.parameters is None or table.parameters.keeps_codes
+    keeps = not isinstance(table, AffineTable) or table.parameters.keeps_codes
     if number.dtype != np.float32 or not keeps or not np.isfinite(number).all():
         return None
     found = np.flatnonzero(table.floats.view(np.uint32) == number.reshape(1).view(np.uint32))
@@ -163,7 +173,7 @@ def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, z
         raise NotNative("operands that are no codes")
     parameters = parameters_of(scale, zero_point, codes.dtype)
     if isinstance(codes, Tensor):
-        return Table(codes, parameters)
+        return AffineTable(codes, parameters)
     return Dequantized(codes.elements(), *lowering.pair(parameters), 0)
 
 

@@ -25,7 +25,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, parameters_of, present, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, as_value, element_type
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -36,7 +36,7 @@ class _Dense(QuantizedConvolution):
     Channels lie innermost in memory, so that the image is a view of the rows, and the rows of the result one of it.
     """
 
-    def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
+    def __init__(self, lowering: Lowering, x: AffineTable, weights: Filter, bias: Array | None) -> None:
         rows, columns = x.shape
         self._outer = lowering
         image = lowering.reshaped(lowering.transposed(x.codes), (1, columns, rows, 1))
@@ -71,7 +71,7 @@ class Flattened(Deferred):
         return self._dense.computed()
 
 
-def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Value:
+def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | None, transposed: bool) -> Value:
     """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed."""
     if len(x.shape) != 2 or b.codes.ndim != 2:
         raise NotNative("operands that are no matrices")
@@ -82,7 +82,6 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
         raise NotNative("scales along another axis than the columns'")
     filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy
     weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
-    assert x.parameters is not None
     if bias is not None and bias.shape != (codes.shape[0],):
         bias = Constant(np.broadcast_to(constant(bias, "a bias").reshape(-1), codes.shape[0]))
 
@@ -98,7 +97,7 @@ def _is_bias(value: Value, columns: int) -> bool:
     return is_constant and (math.prod(value.shape) == 1 or value.shape in ((columns,), (1, columns)))
 
 
-def _with_addend(lowering: Lowering, node: Node, x: Table, matrix: Value, addend: Value) -> Value:
+def _with_addend(lowering: Lowering, node: Node, x: AffineTable, matrix: Value, addend: Value) -> Value:
     """Return a matrix product plus what is computed, or constant in rows of their own: a MatMul and an Add."""
     [product] = matmul(lowering, node, [x, matrix])
     if element_type(addend) != np.float32 or broadcast_shapes(addend.shape, product.shape) != product.shape:
@@ -112,12 +111,10 @@ def _with_addend(lowering: Lowering, node: Node, x: Table, matrix: Value, addend
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Gemm: of codes with a constant matrix of 8 bits, or of floats."""
     value, b, addend = (*inputs, None)[:3]
-    is_of_codes = isinstance(value, Table) and value.parameters is not None
-    if not is_of_codes or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
+    if not isinstance(value, AffineTable) or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
         return [_float_gemm(lowering, node, present(value), present(b), addend)]
-    if node.attributes.get("transA", 0):
-        value = transposed(lowering, present(value), (1, 0))
-    x, matrix = lowering.affine(present(value)), _times(b, node)
+    x = lowering.affine(transposed(lowering, value, (1, 0))) if node.attributes.get("transA", 0) else value
+    matrix = _times(b, node)
     beta, is_transposed = np.float32(node.attributes.get("beta", 1.0)), bool(node.attributes.get("transB", 0))
     if addend is not None:
         addend = None if beta == 0 else times(lowering, addend, beta)
@@ -166,7 +163,6 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
     if node.attributes.get("transA", 0):
         x = lowering.affine(transposed(lowering, x, (1, 0)))
-    assert x.parameters is not None
     if c is not None and not _is_bias(c, matrix.shape[0 if is_transposed else 1]):
         raise NotNative("a bias that is no constant with a value for each column")
     # The bias is INT32 in units of both scales and the factor.

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, beside, constant
-from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Elements, Operand, Tensor, Value
 
 __all__ = ["Factor", "IntegerProduct", "Product", "factors", "float_product", "product_of_codes", "times"]
 
@@ -58,7 +58,7 @@ class Factor:
 
 def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
     """Return a dequantized value as an operand; several scales lie along columns."""
-    if isinstance(value, Table) and value.parameters is not None:
+    if isinstance(value, AffineTable):
         scale, zero_point = lowering.pair(value.parameters)
         return Factor(value.codes, scale, zero_point)
     if not isinstance(value, Dequantized) or value.dtype not in CODE_TYPES:

@@ -24,7 +24,7 @@ from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import computed, constant
 from dmlcpu.onnx.rules.quantized_resampling import Taps, resampled
-from dmlcpu.onnx.values import Dequantized, Elements, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Dequantized, Elements, Tensor, Value
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["chosen_by", "gathered", "looked_up"]
@@ -189,7 +189,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
         if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES:
             return chosen(value.floats())
         parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
-        return Table(chosen(value.codes), parameters)
+        return AffineTable(chosen(value.codes), parameters)
     if isinstance(value, ConstantOfBlocks) and axis == 0 and value.axis == 1:
         rows = dequantized_rows(lowering, value, chosen)
         if rows is not None:

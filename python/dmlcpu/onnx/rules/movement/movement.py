@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, shape_asked_for, written
-from dmlcpu.onnx.values import Dequantized, Table, Tensor, Value, as_value
+from dmlcpu.onnx.values import AffineTable, Dequantized, Tensor, Value, as_value
 
 __all__ = ["RULES"]
 
@@ -110,7 +110,7 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
             continue
         if not isinstance(codes, Tensor):
             raise NotNative("parts that are no codes")
-        parts.append(lowering.recoded(Table(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
+        parts.append(lowering.recoded(AffineTable(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
     axis = axis_within(node.attributes["axis"], len(parts[0].shape))
     parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
     if len(parts) > 1:

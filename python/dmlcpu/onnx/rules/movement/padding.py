@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import join, sliced
 from dmlcpu.onnx.rules.operands import axis_within, constant, integers, present
-from dmlcpu.onnx.values import Computed, Deferred, Dequantized, Elements, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import AffineTable, Computed, Deferred, Dequantized, Elements, Tensor, Value, element_type
 
 __all__ = ["RULES", "Margins", "padded"]
 
@@ -144,7 +144,7 @@ def padded(lowering: Lowering, value: Value, margins: Margins, fill: Any) -> Val
             raise NotNative("padding of a constant that would be too large")
         amounts = [*zip(margins.start, margins.end, strict=True)]
         return Constant(np.pad(constant(value, "what is padded"), amounts, constant_values=fill))
-    if isinstance(value, Table) and value.parameters is not None:
+    if isinstance(value, AffineTable):
         code = quantize(np.array([fill], np.float32), value.parameters)
         if value.floats[code.view(np.uint8)[0]] == fill:
             return replace(value, codes=_padded(lowering, value.codes, margins, code[0]))

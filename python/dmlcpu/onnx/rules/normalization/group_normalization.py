@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
 from dmlcpu.onnx.rules.normalization.layer_normalization import MOST_CODES
 from dmlcpu.onnx.rules.operands import beside, computed_floats, constant, present, shape_asked_for
-from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Operand, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -50,12 +50,11 @@ class GroupNormalization(Deferred):
         groups: What its groups are.
     """
 
-    def __init__(self, lowering: Lowering, x: Table, groups: Groups) -> None:
+    def __init__(self, lowering: Lowering, x: AffineTable, groups: Groups) -> None:
         self._lowering, self.x, self.groups, self.shape = lowering, x, groups, x.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the normalization from codes to codes."""
-        assert self.x.parameters is not None
         scale, zero_point = self._lowering.pair(parameters)
         input_scale, _ = self._lowering.pair(self.x.parameters)
         codes, groups = self._images_of_groups(), self.groups
@@ -181,7 +180,7 @@ def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Valu
         raise NotNative(f"{channels} channels with weights of shape {weight.shape}")
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
     groups = Groups(count, epsilon, weight.reshape(-1), bias.reshape(-1))
-    if isinstance(x, Table) and x.parameters is not None and math.prod(x.shape[1:]) // count <= MOST_CODES:
+    if isinstance(x, AffineTable) and math.prod(x.shape[1:]) // count <= MOST_CODES:
         return [GroupNormalization(lowering, x, groups)]
     return [_float_groups(lowering, x, groups)]
 

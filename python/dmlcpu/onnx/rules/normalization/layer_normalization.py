@@ -17,7 +17,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
 from dmlcpu.onnx.rules.operands import axis_within, beside, computed_floats, present
-from dmlcpu.onnx.values import Deferred, Dequantized, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normalization"]
 
@@ -54,7 +54,7 @@ class LayerNormalization(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor | None:
         """Add the normalization from codes to codes, if it is of such and with the mean."""
-        if not isinstance(self.x, Table) or self.x.parameters is None or not self.uses_mean:
+        if not isinstance(self.x, AffineTable) or not self.uses_mean:
             return None
         scale, zero_point = self._lowering.pair(parameters)
         input_scale, _ = self._lowering.pair(self.x.parameters)

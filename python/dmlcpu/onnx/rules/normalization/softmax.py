@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import axis_within, between_codes, computed_floats, computed_with_axes, present
-from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -29,13 +29,12 @@ _LEAST_SCALE: Final = np.float32(2**-64)
 class Softmax(Deferred):
     """The softmax of dequantized codes along an axis."""
 
-    def __init__(self, lowering: Lowering, x: Table, axis: int) -> None:
+    def __init__(self, lowering: Lowering, x: AffineTable, axis: int) -> None:
         self._lowering, self._x, self._axis = lowering, x, axis
         self.shape = x.shape
 
     def quantized(self, parameters: Parameters) -> Tensor | None:
         """Add the softmax from codes to codes, unless its results are finer than exponentials of codes."""
-        assert self._x.parameters is not None
         if not parameters.scale >= _LEAST_SCALE:
             return None
         pairs = (*self._lowering.pair(self._x.parameters), *self._lowering.pair(parameters))
@@ -64,7 +63,7 @@ def _in_shape(lowering: Lowering, rows: Value, value: Value) -> Value:
 
 def _softmax(lowering: Lowering, node: Node, value: Value, version: int) -> Value:
     rows, axis = _in_rows(lowering, value, node, version)
-    if isinstance(rows, Table) and rows.parameters is not None:
+    if isinstance(rows, AffineTable):
         return _in_shape(lowering, Softmax(lowering, rows, axis), value)
     tensor = computed_with_axes(lowering, rows)
     shares = lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary, Pooling
 from dmlcpu.onnx.rules.operands import computed
 from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Deferred, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["StackedSum", "averaged", "maximum", "minimum", "summed", "times"]
 
@@ -39,7 +39,7 @@ class AveragePooling(Deferred):
     """The average of the dequantized codes of each window, or as many of it as a factor says."""
 
     def __init__(
-        self, lowering: Lowering, x: Table, window: Window, include_padding: bool, factor: int | None = None
+        self, lowering: Lowering, x: AffineTable, window: Window, include_padding: bool, factor: int | None = None
     ) -> None:
         self._lowering, self._x, self._window, self._include_padding = lowering, x, window, include_padding
         self._factor = factor
@@ -47,7 +47,6 @@ class AveragePooling(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor | None:
         """Add the pooling from codes to codes, but not of large windows: the sums of floats are closer."""
-        assert self._x.parameters is not None
         if math.prod(self._window.kernel) > _MOST_ADDED_ONE_BY_ONE:
             return None
         ones = (1,) * len(self.shape)
@@ -102,7 +101,7 @@ class StackedSum(Deferred):
         x: The codes.
     """
 
-    def __init__(self, lowering: Lowering, x: Table, floats: Callable[[], Tensor]) -> None:
+    def __init__(self, lowering: Lowering, x: AffineTable, floats: Callable[[], Tensor]) -> None:
         self._lowering, self.x, self._floats = lowering, x, floats
         self.shape = (x.shape[0], *x.shape[2:])
 
@@ -111,7 +110,6 @@ class StackedSum(Deferred):
         if self.x.shape[1] != 2:
             averages = self.averaged(Window.plain((1, 1), self.shape[2:]), False)
             return self._lowering.quantized(averages, parameters)
-        assert self.x.parameters is not None
         operands: list[Operand] = []
         for index in range(2):
             part = self._sliced(index)
@@ -126,7 +124,7 @@ class StackedSum(Deferred):
     def averaged(self, window: Window, include_padding: bool) -> Deferred:
         """Return the average of each window: those of the stack, as often as it has images."""
         stack = transposed(self._lowering, self.x, (0, 2, 1, 3, 4))
-        assert isinstance(stack, Table)
+        assert isinstance(stack, AffineTable)
         depth = stack.shape[2]
         volume = Window.plain((depth,), (1,)).beside(window)
         pooled = AveragePooling(self._lowering, stack, volume, include_padding, depth)
@@ -162,7 +160,7 @@ def averaged(lowering: Lowering, value: Value, window: Window, include_padding: 
     """Return the average of each window of an image: of codes where the value is dequantized, else of floats."""
     if isinstance(value, StackedSum):
         return StackedAverage(lowering, value, window, include_padding)
-    if isinstance(value, Table) and value.parameters is not None and len(value.shape) in (4, 5):
+    if isinstance(value, AffineTable) and len(value.shape) in (4, 5):
         return AveragePooling(lowering, value, window, include_padding)
     return float_pooling(lowering, computed(lowering, value), window, Pooling.AVERAGES, include_padding)
 

@@ -24,7 +24,17 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.rules.quantization.float8_codes import FLOAT8_TYPES, float8_codes, float8_parameters, rounded_to_float8
 from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
-from dmlcpu.onnx.values import Deferred, DeferredCodes, Dequantized, Operand, Table, Tensor, Value, as_value
+from dmlcpu.onnx.values import (
+    AffineTable,
+    Deferred,
+    DeferredCodes,
+    Dequantized,
+    Operand,
+    Table,
+    Tensor,
+    Value,
+    as_value,
+)
 
 __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
@@ -76,8 +86,8 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         parameters = parameters_of(scale, zero_point, codes.dtype)
         if isinstance(codes, SignedCodes) and parameters.dtype == codes.dtype:
-            return [Table(codes.unsigned, parameters.of_other_sign)]
-        return [Table(_tensor(codes), parameters)]
+            return [AffineTable(codes.unsigned, parameters.of_other_sign)]
+        return [AffineTable(_tensor(codes), parameters)]
     codes = _tensor(codes)
     if dtype not in (np.float32, np.float16):
         raise NotNative(f"scales of type {dtype}")

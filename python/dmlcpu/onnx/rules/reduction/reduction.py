@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.operands import axes_of, axis_within, between_codes, comp
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Table, Tensor, Value
 
 __all__ = [
     "RULES",
@@ -106,7 +106,7 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     axes = mean_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
     of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
-    if isinstance(value, Table) and value.parameters is None and not lowering.uses.is_read_once(node.inputs[0]):
+    if type(value) is Table and not lowering.uses.is_read_once(node.inputs[0]):
         inputs = [computed_floats(lowering, value), *inputs[1:]]  # there for others; a table in another shape is not
     if of_codes or _are_too_long(value, axes):
         return [_pooled_mean(lowering, node, inputs)]
@@ -137,8 +137,7 @@ def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     value = present(inputs[0])
     axes = sorted(reduced_axes(node, inputs, len(value.shape)))
     of_images = isinstance(value, StackedSum) and axes == [2, 3]
-    of_codes = isinstance(value, Table) and value.parameters is not None
-    if not axes or of_images or of_codes or _are_too_long(value, axes):
+    if not axes or of_images or isinstance(value, AffineTable) or _are_too_long(value, axes):
         return None
     _check_windows(value, axes)
     x = computed(lowering, value)
@@ -149,7 +148,7 @@ def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> V
     """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
     value = present(inputs[0])
     is_stack = len(value.shape) == 5 and axes_of(node, inputs, 5) == (1,) and not node.attributes.get("keepdims", 1)
-    if isinstance(value, Table) and value.parameters is not None and is_stack:
+    if isinstance(value, AffineTable) and is_stack:
         return StackedSum(lowering, value, lambda: computed(lowering, _multiple_of_mean(lowering, node, inputs)))
     return _multiple_of_mean(lowering, node, inputs)
 
@@ -198,7 +197,7 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     axes = axes_of(node, inputs, len(value.shape))
     is_row = axes is not None and len(axes) == 1
     squares: Value
-    if isinstance(value, Table) and not (is_row and value.parameters is not None):
+    if isinstance(value, Table) and not (is_row and isinstance(value, AffineTable)):
         squares = Table(value.codes, np.square(value.floats))
     else:  # of dequantized rows too: who divides them by their length reads the same floats
         squares = on_floats(lowering, FloatBinary.MULTIPLY, value, value)
@@ -218,8 +217,8 @@ def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     """ArgMax and ArgMin: of dequantized codes the codes', where these have the floats' order."""
     value = present(inputs[0])
     axis = axis_within(node.attributes.get("axis", 0), len(value.shape))
-    in_order = isinstance(value, Table) and value.parameters is not None and value.parameters.keeps_order
-    tensor = value.codes if isinstance(value, Table) and in_order else computed(lowering, value)
+    in_order = isinstance(value, AffineTable) and value.parameters.keeps_order
+    tensor = value.codes if isinstance(value, AffineTable) and in_order else computed(lowering, value)
     shape = tuple(1 if place == axis else length for place, length in enumerate(tensor.shape))
     attributes = {
         "axis": (axis,),

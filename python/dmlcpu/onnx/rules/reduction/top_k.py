@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import index
 from typing import Final
 
@@ -14,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.operands import axis_within, computed, integers, present
-from dmlcpu.onnx.values import Table, Value
+from dmlcpu.onnx.values import AffineTable, Value
 
 __all__ = ["RULES"]
 
@@ -26,17 +27,14 @@ def top_k(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     [count] = integers(inputs[1], "the number of elements") if len(inputs) > 1 else (index(node.attributes["k"]),)
     if not 1 <= count <= value.shape[axis]:
         raise NotNative(f"{count} of {value.shape[axis]} elements")
-    parameters = value.parameters if isinstance(value, Table) else None
-    if isinstance(value, Table) and parameters is not None and parameters.keeps_order:
-        tensor = value.codes
-    else:
-        tensor, parameters = computed(lowering, value), None
+    in_order = isinstance(value, AffineTable) and value.parameters.keeps_order
+    tensor = value.codes if isinstance(value, AffineTable) and in_order else computed(lowering, value)
     if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, FLOAT32):
         raise NotNative(f"elements of type {tensor.dtype}")
     shape = (*tensor.shape[:axis], count, *tensor.shape[axis + 1 :])
     attributes = {"axis": (axis,), "axis_direction": (int(bool(node.attributes.get("largest", 1))),)}
     values, indices = lowering.emit_several("TOP_K", [tensor], [(tensor.dtype, shape), (np.int64, shape)], attributes)
-    return [values if parameters is None else Table(values, parameters), indices]
+    return [replace(value, codes=values) if isinstance(value, AffineTable) and in_order else values, indices]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "TopK"): top_k}

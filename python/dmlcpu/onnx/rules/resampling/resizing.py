@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.movement.moved_values import moved, transposed
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.rules.resampling.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value, as_value
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, as_value
 
 __all__ = ["RULES"]
 
@@ -158,13 +158,14 @@ def _taps_of(node: Node, nearest: bool, size: int, resized: int, scale: np.float
 class Resized(Deferred):
     """An image of dequantized codes, interpolated."""
 
-    def __init__(self, lowering: Lowering, x: Table, shape: tuple[int, ...], taps: tuple[FreeTaps, FreeTaps]) -> None:
+    def __init__(
+        self, lowering: Lowering, x: AffineTable, shape: tuple[int, ...], taps: tuple[FreeTaps, FreeTaps]
+    ) -> None:
         self._lowering, self._x, self._taps = lowering, x, taps
         self.shape = shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the resampling from codes to codes."""
-        assert self._x.parameters is not None
         return resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
 
     def floats(self) -> Tensor:
@@ -246,7 +247,7 @@ def _resized_by_weights(lowering: Lowering, node: Node, value: Value, axes: Sequ
     """Return an image resized by weighted sums of as many places as there may be; codes are those of the sums."""
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         own = Parameters(np.float32(1), 0, value.dtype)
-        sums = _resized_by_weights(lowering, node, Table(value, own), axes)
+        sums = _resized_by_weights(lowering, node, AffineTable(value, own), axes)
         return as_value(lowering.quantized(sums, own))
     if isinstance(value, FreeArray) or (isinstance(value, Dequantized) and isinstance(value.held, FreeArray)):
         axes = _bound_to(value, axes)
@@ -284,7 +285,7 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
         own = Parameters(np.float32(1), 0, value.dtype)
         return resampled(lowering, value, shape, taps, own, own)
     if mode == b"linear":
-        if isinstance(value, Table) and value.parameters is not None:
+        if isinstance(value, AffineTable):
             return Resized(lowering, value, shape, taps)
         return _interpolated(lowering, computed_floats(lowering, value), shape, taps)
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
