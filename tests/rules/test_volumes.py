@@ -55,11 +55,13 @@ def test_convolutions(random_numbers: np.random.Generator, shapes: str, x_type: 
     builder.output(result, "float32")
     assert_like_onnxruntime(builder.build(), {"x": x}, 1)
 
-    builder = Builder()
-    name = builder.input(x_type, x_shape)
-    inputs = [name, np.float32(SCALE), point, w, scales, points, y_scale, point, bias]
-    builder.output(builder.node("QLinearConv", inputs, **attributes), x_type)
-    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+    last = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    for volume, operator, order in ((x, "QLinearConv", {}), (last, "com.microsoft.QLinearConv", {"channels_last": 1})):
+        builder = Builder()
+        name = builder.input(x_type, volume.shape)
+        inputs = [name, np.float32(SCALE), point, w, scales, points, y_scale, point, bias]
+        builder.output(builder.node(operator, inputs, **attributes, **order), x_type)
+        assert_like_onnxruntime(builder.build(), {"x": volume}, 1)
 
 
 @pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)

@@ -24,6 +24,7 @@ from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tens
 __all__ = [
     "Filter",
     "QuantizedConvolution",
+    "ScaledFilter",
     "codes_of_filter",
     "convolution_of_computed",
     "filter_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -13,20 +14,21 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
-from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
+from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, volume_sums
 from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
-from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present, table_of
 from dmlcpu.onnx.rules.quantized_convolution import (
     Filter,
     QuantizedConvolution,
+    ScaledFilter,
     convolution_of_computed,
     filter_of,
     groups_of,
     with_bias,
 )
 from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, element_type
+from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -69,44 +71,37 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if not isinstance(x, AffineTable) or not _is_of_codes(inputs[1]):
         return [_float_convolution(lowering, node, inputs)]
     weights = filter_of(inputs[1])
-
-    def convolved(codes_of_bias: Array | None) -> Value:
-        if len(x.shape) == VOLUME_RANK:
-            if not isinstance(weights, Filter):
-                raise NotNative("a 3-D convolution with a computed filter")
-            return convolved_volume(lowering, node, x, weights, codes_of_bias)
-        groups = groups_of(node, x.shape, weights.codes.shape)
-        window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-        return QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)
-
+    convolved = partial(_convolved, lowering, node, x, weights)
     return [with_bias(lowering, bias, weights.unit(x.parameters), weights.codes.shape[0], convolved)]
 
 
-def qlinear_conv_of_image(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearConv of an image."""
-    x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    if any(isinstance(value, Tensor) for value in inputs[1:]):
-        return [convolution_of_computed(lowering, node, x, (*inputs, None)[:9])]
+def _convolved(lowering: Lowering, node: Node, x: AffineTable, weights: ScaledFilter, bias: Array | None) -> Value:
+    """Return the convolution of an image or a volume of codes."""
+    if len(x.shape) == VOLUME_RANK:
+        if not isinstance(weights, Filter):
+            raise NotNative("a 3-D convolution with a computed filter")
+        return convolved_volume(lowering, node, x, weights, bias)
+    groups = groups_of(node, x.shape, weights.codes.shape)
+    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+    return QuantizedConvolution(lowering, x, weights, bias, window, groups)
+
+
+def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv."""
+    operands = (*inputs, None)[:9]
+    x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = operands
+    are_computed = any(isinstance(value, Tensor) for value in inputs[1:])
+    if are_computed and isinstance(x, Tensor) and len(x.shape) != VOLUME_RANK:
+        return [convolution_of_computed(lowering, node, x, operands)]
+    table = table_of(x, x_scale, x_zero_point)
     scales = constant(w_scale, "a scale").reshape(-1)
     points = constant(w_zero_point, "a zero point").reshape(-1)
     if scales.size != points.size:
         length = max(scales.size, points.size)
         scales, points = np.broadcast_to(scales, length), np.broadcast_to(points, length)
     weights = Filter(constant(w, "the filter"), scales, points)
-    groups = groups_of(node, x.shape, weights.codes.shape)
-    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    table = AffineTable(x, parameters_of(x_scale, x_zero_point))
-    biases = None if bias is None else constant(bias, "the bias")
-    result = QuantizedConvolution(lowering, table, weights, biases, window, groups)
-    return [result.quantized(parameters_of(y_scale, y_zero_point))]
-
-
-def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearConv."""
-    of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
-    return (qlinear_conv_of_volume if of_volume else qlinear_conv_of_image)(lowering, node, inputs)
+    result = _convolved(lowering, node, table, weights, None if bias is None else constant(bias, "the bias"))
+    return [as_value(lowering.quantized(result, parameters_of(y_scale, y_zero_point)))]
 
 
 def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -118,6 +113,6 @@ def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Conv"): convolution,
     ("", "QLinearConv"): qlinear_conv,
-    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv_of_image),
+    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv),
     ("", "ConvInteger"): conv_integer,
 }

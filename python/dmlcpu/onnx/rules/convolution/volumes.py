@@ -28,12 +28,12 @@ from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
-from dmlcpu.onnx.rules.operands import aligned, computed, constant, parameters_of, table_of
+from dmlcpu.onnx.rules.operands import aligned, computed, constant
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
-from dmlcpu.onnx.values import AffineTable, Elements, Tensor, Value, as_value
+from dmlcpu.onnx.values import AffineTable, Elements, Tensor, Value
 
-__all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
+__all__ = ["convolved_volume", "volume_sums"]
 
 # Slices that lie side by side: each is a node of the graph.
 _MOST_TAPS: Final = 64
@@ -186,18 +186,6 @@ def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | Non
             slices = lowering.expanded(point, shape) if isinstance(point, Tensor) else broadcast_to(point, shape)
             parts.insert(len(parts) if at_end else 0, slices)
     return join(lowering, parts, 2) if len(parts) > 1 else x
-
-
-def qlinear_conv_of_volume(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearConv of a volume."""
-    x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
-    table = table_of(x, x_scale, x_zero_point)
-    scales = constant(w_scale, "a scale").reshape(-1)
-    points = np.broadcast_to(constant(w_zero_point, "a zero point").reshape(-1), scales.shape)
-    weights = Filter(constant(w, "the filter"), scales, points)
-    biases = None if bias is None else constant(bias, "the bias")
-    result = convolved_volume(lowering, node, table, weights, biases)
-    return [as_value(lowering.quantized(result, parameters_of(y_scale, y_zero_point)))]
 
 
 def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
