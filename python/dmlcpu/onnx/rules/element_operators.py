@@ -16,6 +16,7 @@ from dmlcpu.onnx.values import Elements, Operand, Tensor, Value
 
 __all__ = [
     "INTEGER_TYPES",
+    "broadcast",
     "chosen",
     "compared",
     "float_bits",
@@ -50,7 +51,7 @@ def on_each_float(lowering: Lowering, function: FloatUnary, tensor: Tensor, **pa
     return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (function,), **bits})
 
 
-def broadcast(lowering: Lowering, value: Elements, shape: tuple[int, ...]) -> Operand:
+def broadcast(lowering: Lowering, value: Elements, shape: tuple[int, ...]) -> Elements:
     """Return a tensor or an array with another shape, its elements repeated by strides of 0."""
     return lowering.expanded(value, shape) if isinstance(value, Tensor) else broadcast_to(value, shape)
 

@@ -21,10 +21,11 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.constant_arrays import Array, Constant
-from dmlcpu.onnx.lowering import Lowering, broadcast_to
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
+from dmlcpu.onnx.rules.element_operators import broadcast
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
@@ -183,8 +184,7 @@ def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | Non
     for at_end, count in enumerate((*depth.start_padding, *depth.end_padding)):
         if count:
             shape = (*x.shape[:2], count, *x.shape[3:])
-            slices = lowering.expanded(point, shape) if isinstance(point, Tensor) else broadcast_to(point, shape)
-            parts.insert(len(parts) if at_end else 0, slices)
+            parts.insert(len(parts) if at_end else 0, broadcast(lowering, point, shape))
     return join(lowering, parts, 2) if len(parts) > 1 else x
 
 

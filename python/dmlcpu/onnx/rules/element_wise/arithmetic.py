@@ -12,11 +12,11 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.constant_arrays import Array, Constant
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import on_each_float, on_floats, on_integers
+from dmlcpu.onnx.rules.element_operators import broadcast, on_each_float, on_floats, on_integers
 from dmlcpu.onnx.rules.element_wise.activation import evaluated
 from dmlcpu.onnx.rules.element_wise.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
@@ -50,12 +50,7 @@ class Quantized:
 
     def operands(self, lowering: Lowering, shape: tuple[int, ...]) -> list[Operand]:
         """Return codes broadcast to a shape, scale and zero point."""
-        codes: Operand
-        if isinstance(self.codes, Tensor):
-            codes = lowering.expanded(self.codes, shape)
-        else:
-            codes = broadcast_to(self.codes, shape)
-        return [codes, *lowering.pair(self.parameters)]
+        return [broadcast(lowering, self.codes, shape), *lowering.pair(self.parameters)]
 
 
 class QuantizedPair(Deferred):

@@ -16,7 +16,7 @@ from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import on_floats
+from dmlcpu.onnx.rules.element_operators import broadcast, on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, beside, constant
@@ -43,10 +43,7 @@ class Factor:
 
     def left(self, lowering: Lowering, batch: tuple[int, ...]) -> Operand:
         """Return the codes with batch axes, by strides of 0 where they are repeated."""
-        shape = (*batch, *self.shape[-2:])
-        if isinstance(self.codes, Tensor):
-            return lowering.expanded(self.codes, shape)
-        return broadcast_to(self.codes, shape)
+        return broadcast(lowering, self.codes, (*batch, *self.shape[-2:]))
 
     def right(self, lowering: Lowering, batch: tuple[int, ...]) -> Operand:
         """Return the codes as a right operand, which products repeat themselves.

@@ -17,10 +17,11 @@ from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, DequantizedNibbles
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_operators import broadcast
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.rules.quantization.float8_codes import FLOAT8_TYPES, float8_codes, float8_parameters, rounded_to_float8
 from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
@@ -167,10 +168,8 @@ def _along(lowering: Lowering, value: Value | None, shape: tuple[int, ...], node
             raise NotNative(f"{count} scales along axis {axis} of {shape}")
         lengths[axis] = count
     parameter = aligned(lowering, value, lengths, "scales")
-    if isinstance(parameter, Tensor):
-        return lowering.expanded(parameter, shape or (1,))
-    assert isinstance(parameter, np.ndarray)
-    return broadcast_to(parameter, shape)
+    assert isinstance(parameter, Tensor | np.ndarray)
+    return broadcast(lowering, parameter, shape or (1,))
 
 
 def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
