@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.constant_arrays import Array
-from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
+from dmlcpu.onnx.models.nodes import FreeNames, NewNodes, Node
 
 __all__ = ["without_blocked_channels"]
 
@@ -57,8 +56,9 @@ def without_blocked_channels(
     if not plain:
         return nodes
     taken.update(node.name for node in nodes)
-    parts = _Parts(versions, taken, values())
-    return tuple(part for node in nodes for part in (parts.of(node) if node in plain else (node,)))
+    new, names = NewNodes(versions, taken), values()
+    of_plain = ((_parts(node, versions[""], new, names) if node in plain else (node,)) for node in nodes)
+    return tuple(part for parts in of_plain for part in parts)
 
 
 def _plain(nodes: Sequence[Node], outputs: Collection[str], version: int) -> set[Node]:
@@ -133,60 +133,42 @@ def _coordinates(node: Node) -> Any:
     return node.attributes.get("coordinate_transformation_mode", b"asymmetric")
 
 
-class _Parts:
-    """Makes nodes of ONNX's.
+def _parts(node: Node, version: int, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+    """Yield what a node is on plain images."""
+    if node.domain != _DOMAIN:
+        yield node
+    elif node.operator in _POOLS:
+        proto = onnx.helper.make_node(node.operator, [], node.outputs, node.proto.name)
+        proto.attribute.extend(node.proto.attribute)
+        yield node.with_inputs(node.inputs, proto, domain="", version=version)
+    elif node.operator == "Upsample":
+        yield from _resize(node, new, names)
+    elif node.operator == "ReorderOutput":
+        yield from _reshape(node, new, names)
+    elif node.attributes.get("channels_last", 0):
+        yield new.made(node, "Transpose", node.inputs, node.outputs[0], perm=_TO_CHANNELS_FIRST)
+    else:
+        yield new.made(node, "Identity", node.inputs, node.outputs[0])
 
-    Args:
-        versions: Of the operators that the model imports, by domain.
-        taken: The names of nodes, to which those of new ones are added.
-        values: The names of values, likewise.
-    """
 
-    def __init__(self, versions: Mapping[str, int], taken: set[str], values: FreeNames) -> None:
-        self._versions, self._taken, self._values = versions, taken, values
+def _resize(node: Node, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+    [image], [result] = node.inputs, node.outputs
+    scales = names.like(f"{result}/scales")
+    yield new.constant(node, scales, np.array(node.attributes["scales"], np.float32))
+    mode = node.attributes.get("mode", b"nearest")
+    is_nearest = mode == b"nearest"
+    # The nearest element is that before, whatever is told of coordinates.
+    told = {"coordinate_transformation_mode": b"asymmetric" if is_nearest else _coordinates(node), "mode": mode}
+    told |= {"nearest_mode": b"floor"} if is_nearest else {}
+    yield new.made(node, "Resize", [image, "", scales], result, **told)
 
-    def of(self, node: Node) -> Iterator[Node]:
-        """Yield what a node is on plain images."""
-        if node.domain != _DOMAIN:
-            yield node
-        elif node.operator in _POOLS:
-            proto = onnx.helper.make_node(node.operator, [], node.outputs, node.proto.name)
-            proto.attribute.extend(node.proto.attribute)
-            yield node.with_inputs(node.inputs, proto, domain="", version=self._versions[""])
-        elif node.operator == "Upsample":
-            yield from self._resize(node)
-        elif node.operator == "ReorderInput":
-            if node.attributes.get("channels_last", 0):
-                yield self._made(node, "Transpose", node.inputs, node.outputs[0], perm=_TO_CHANNELS_FIRST)
-            else:
-                yield self._made(node, "Identity", node.inputs, node.outputs[0])
-        else:
-            yield from self._reshape(node)
 
-    def _resize(self, node: Node) -> Iterator[Node]:
-        [image], [result] = node.inputs, node.outputs
-        scales = self._values.like(f"{result}/scales")
-        yield self._constant(node, scales, np.array(node.attributes["scales"], np.float32))
-        mode = node.attributes.get("mode", b"nearest")
-        is_nearest = mode == b"nearest"
-        # The nearest element is that before, whatever is told of coordinates.
-        told = {"coordinate_transformation_mode": b"asymmetric" if is_nearest else _coordinates(node), "mode": mode}
-        told |= {"nearest_mode": b"floor"} if is_nearest else {}
-        yield self._made(node, "Resize", [image, "", scales], result, **told)
-
-    def _reshape(self, node: Node) -> Iterator[Node]:
-        [image], [result] = node.inputs, node.outputs
-        shape = self._values.like(f"{result}/shape")
-        yield self._constant(node, shape, np.array([0, node.attributes["channels"], 0, 0], np.int64))
-        is_last = bool(node.attributes.get("channels_last", 0))
-        first = self._values.like(f"{result}/Reshape") if is_last else result
-        yield self._made(node, "Reshape", [image, shape], first)
-        if is_last:
-            yield self._made(node, "Transpose", [first], result, perm=_TO_CHANNELS_LAST)
-
-    def _constant(self, node: Node, name: str, array: Array) -> Node:
-        return self._made(node, "Constant", [], name, value=onnx.numpy_helper.from_array(array))
-
-    def _made(self, node: Node, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> Node:
-        proto = onnx.helper.make_node(operator, inputs, [output], f"{node.name}/{operator}", **attributes)
-        return node_of(len(self._taken), proto, self._versions, self._taken)
+def _reshape(node: Node, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+    [image], [result] = node.inputs, node.outputs
+    shape = names.like(f"{result}/shape")
+    yield new.constant(node, shape, np.array([0, node.attributes["channels"], 0, 0], np.int64))
+    is_last = bool(node.attributes.get("channels_last", 0))
+    first = names.like(f"{result}/Reshape") if is_last else result
+    yield new.made(node, "Reshape", [image, shape], first)
+    if is_last:
+        yield new.made(node, "Transpose", [first], result, perm=_TO_CHANNELS_LAST)

@@ -11,12 +11,12 @@ between codes stay floats, as they do there: those of a Conv it would have made 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
+from dmlcpu.onnx.models.nodes import FreeNames, NewNodes, Node
 
 __all__ = ["without_fused_activations"]
 
@@ -66,11 +66,11 @@ def without_fused_activations(
         return nodes
     names = values()
     taken.update(node.name for node in nodes)
-    return tuple(part for node in nodes for part in _parts(node, versions, taken, names))
+    new = NewNodes(versions, taken)
+    return tuple(part for node in nodes for part in _parts(node, versions.get("", 0), new, names))
 
 
-def _parts(node: Node, versions: Mapping[str, int], taken: set[str], names: FreeNames) -> Iterator[Node]:
-    version = versions.get("", 0)
+def _parts(node: Node, version: int, new: NewNodes, names: FreeNames) -> Iterator[Node]:
     activation = _activation(node) if node.domain == "com.microsoft" and node.operator in _PLAIN else None
     if activation is None or not _is_written_alike(node, activation[0], version):
         yield node
@@ -81,23 +81,17 @@ def _parts(node: Node, versions: Mapping[str, int], taken: set[str], names: Free
     result = node.outputs[0]
     value = names.like(f"{result}/{_PLAIN[node.operator]}") if steps else result
     yield _plain(node, version, value)
-
-    def made(operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> Node:
-        proto = onnx.helper.make_node(operator, inputs, [output], f"{node.name}/{operator}", **attributes)
-        return node_of(len(taken), proto, versions, taken)
-
     for step in steps:
         output = result if step is steps[-1] else names.like(f"{result}/{step}")
         if step == "Add":
-            yield made("Add", [value, addend], output)
+            yield new.made(node, "Add", [value, addend], output)
         elif step == "Clip" and version >= _CLIP_BY_OPERANDS:
             bounds = {name: names.like(f"{result}/{name}") for name in parameters}
             for name, bound in bounds.items():
-                number = onnx.numpy_helper.from_array(np.array(parameters[name], np.float32))
-                yield made("Constant", [], bound, value=number)
-            yield made("Clip", [value, *bounds.values()], output)
+                yield new.constant(node, bound, np.array(parameters[name], np.float32))
+            yield new.made(node, "Clip", [value, *bounds.values()], output)
         else:
-            yield made(step, [value], output, **parameters)
+            yield new.made(node, step, [value], output, **parameters)
         value = output
 
 
