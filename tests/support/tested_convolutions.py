@@ -190,6 +190,10 @@ def depthwise_shapes() -> list[ConvolutionShape]:
         shapes.append(ConvolutionShape(1, 1, (19,), (kernel_1d,), groups=18, strides=(2, 9), start_padding=(3, 9)))
     shapes.append(ConvolutionShape(1, 1, (300,), (31,), groups=33, start_padding=(15, 0), end_padding=(15, 0)))
     shapes.append(ConvolutionShape(1, 1, (300,), (11,), groups=65, batch=2, strides=(1, 1), dilations=(7, 1)))
+    # Pixels a cache line further apart than their codes, for a row of taps that is too long beside them.
+    for steps in (1, 2):
+        shapes.append(ConvolutionShape(1, 1, (3, 9), (1, 17), groups=512, strides=(1, steps), start_padding=(0, 8)))
+    shapes.append(ConvolutionShape(1, 1, (70,), (33,), groups=256, batch=2, dilations=(2, 1), end_padding=(5, 0)))
     return shapes
 
 

@@ -1,6 +1,7 @@
 #include "operators/convolution/direct/interleaved_taps.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/depthwise/depthwise.h"
 #include "operators/buffer_layout.h"
@@ -47,6 +48,16 @@ std::int64_t rows_of_ring(const ConvolutionGeometry& geometry, const TapGroups& 
                                      geometry.dilation_height);
 }
 
+// From the codes of a pixel to those of the next one. Kernels read one line of each pixel of a window at a time, and
+// most of them again for the next outputs: of a long row of taps more than stay in a level-1 cache, where the lines are
+// a large power of two apart and meet in a few of its sets.
+std::size_t bytes_of_pixel(const ConvolutionGeometry& geometry) {
+  constexpr std::size_t kCacheBytes = 32 << 10, kBytesOfWay = 4096;
+  const std::size_t bytes = as_size(geometry.output_channels) * 4;
+  const bool is_long = as_size(geometry.kernel_width) * std::gcd(bytes, kBytesOfWay) > kCacheBytes;
+  return geometry.kernel_height == 1 && is_long ? bytes + kAlignment : bytes;
+}
+
 // The geometry of what is read: of pairs, whole ones.
 ConvolutionGeometry geometry_read(const ConvolutionGeometry& geometry, const TapGroups& taps) {
   ConvolutionGeometry read = geometry;
@@ -69,6 +80,7 @@ bool InterleavedTaps::applies(const ConvolutionGeometry& geometry) {
 InterleavedTaps::InterleavedTaps(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
     : taps_(group_taps(geometry)),
       channels_(as_size(geometry.output_channels)),
+      pixel_bytes_(bytes_of_pixel(geometry)),
       stride_height_(geometry.stride_height),
       stride_width_(geometry.stride_width),
       dilation_height_(geometry.dilation_height),
@@ -77,7 +89,9 @@ InterleavedTaps::InterleavedTaps(const ConvolutionGeometry& geometry, const Exec
       strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_), rows_of_buffer_,
               rows_of_ring(geometry, taps_)),
       pack_(*target.kernels().pack),
-      buffer_bytes_(round_up(strips_.ring().row_bytes() * (taps_.pairs ? 2 : 4) + kDepthwiseLanes * 4, kAlignment)) {
+      buffer_bytes_(
+          round_up(strips_.ring().row_bytes() / channels_ * pixel_bytes_ / (taps_.pairs ? 2 : 1) + kDepthwiseLanes * 4,
+                   kAlignment)) {
   BufferLayout memory;
   ring_at_ = memory.take(strips_.ring().bytes());
   buffers_ = memory.take(taps_.buffers.size(), buffer_bytes_);
@@ -87,12 +101,12 @@ InterleavedTaps::InterleavedTaps(const ConvolutionGeometry& geometry, const Exec
     for (const TapGroups::Group& group : taps_.groups) {
       const std::int64_t columns = group.taps[0].column - taps_.buffers[group.buffer].taps[0].column;
       const std::int64_t pixels = taps_.pairs ? columns / 2 : columns * dilation_width_;
-      offsets_.push_back((group.buffer + first) % buffers * buffer_bytes_ + as_size(pixels) * channels_ * 4);
+      offsets_.push_back((group.buffer + first) % buffers * buffer_bytes_ + as_size(pixels) * pixel_bytes_);
     }
   }
 }
 
-std::size_t InterleavedTaps::pixel_step() const { return as_size(taps_.pairs ? 1 : stride_width_) * channels_ * 4; }
+std::size_t InterleavedTaps::pixel_step() const { return as_size(taps_.pairs ? 1 : stride_width_) * pixel_bytes_; }
 
 const std::size_t* InterleavedTaps::group_offsets(std::int64_t row) const {
   const std::size_t first_buffer = taps_.pairs ? as_size(row) % taps_.buffers.size() : 0;
@@ -124,8 +138,22 @@ void InterleavedTaps::interleave_rows(std::int64_t top, std::int64_t outputs, st
       run.rows[i] = memory + ring_at_ + strips_.ring().offset(row) + as_size(column) * channels_;
       furthest = std::max(furthest, column);
     }
-    run.count = as_size(columns - furthest) * channels_;
+    interleave_pixels(run, as_size(columns - furthest));
+  }
+}
+
+// Of so many pixels, of which `run` tells the first.
+void InterleavedTaps::interleave_pixels(InterleaveRun run, std::size_t pixels) const noexcept {
+  if (pixel_bytes_ == channels_ * 4) {
+    run.count = pixels * channels_;
     pack_.interleave(run);
+    return;
+  }
+  run.count = channels_;
+  for (; pixels > 0; --pixels) {
+    pack_.interleave(run);
+    for (const std::uint8_t*& row : run.rows) row += channels_;
+    run.output += pixel_bytes_;
   }
 }
 
@@ -151,7 +179,7 @@ void InterleavedTaps::interleave_pair(std::int64_t pair, std::int64_t outputs, s
         {.rows = {upper, upper + channels_, lower, lower + channels_}, .count = channels_, .output = output});
     upper += 2 * channels_;
     lower += 2 * channels_;
-    output += 4 * channels_;
+    output += pixel_bytes_;
   }
 }
 

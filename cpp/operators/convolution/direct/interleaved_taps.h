@@ -54,12 +54,13 @@ class InterleavedTaps {
 
  private:
   void interleave_rows(std::int64_t top, std::int64_t outputs, std::uint8_t* memory) const noexcept;
+  void interleave_pixels(InterleaveRun run, std::size_t pixels) const noexcept;
   std::int64_t load_pairs(const ActivationSource& source, const PaddedStrips::Task& task, std::int64_t row,
                           std::int64_t loaded, std::uint8_t* memory) const noexcept;
   void interleave_pair(std::int64_t pair, std::int64_t outputs, std::uint8_t* memory) const noexcept;
 
   TapGroups taps_;
-  std::size_t channels_;
+  std::size_t channels_, pixel_bytes_;
   std::int64_t stride_height_, stride_width_, dilation_height_, dilation_width_;
   std::int64_t rows_of_buffer_;
   PaddedStrips strips_;
