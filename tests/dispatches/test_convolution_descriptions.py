@@ -119,6 +119,26 @@ def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.
         assert not reads
 
 
+def test_windows_much_higher_than_wide_read_no_planes(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But with steps, and of channels that would fill a part of a vector."""
+    has_kernel = "depthwise_planes" in kernels(isa, monkeypatch)
+
+    def reads_planes(channels: int, rows: int, columns: int, stride: int = 1) -> bool:
+        planes = {
+            "input_tensor": tensor("UINT8", 1, channels, 28, 28),
+            "filter_tensor": tensor("INT8", channels, 1, rows, columns),
+            "output_tensor": tensor("UINT8", 1, channels, (28 - rows) // stride + 1, (28 - columns) // stride + 1),
+        }
+        around = {"start_padding": (0, 0), "end_padding": (0, 0), "strides": (stride, stride)}
+        desc = changed(convolution(channels, channels, 3, group_count=channels, **around), **planes)
+        told = lines(Device(num_threads=1, isa=isa), desc)
+        return told["algorithm"] == "depthwise, neighbouring outputs of a plane as lanes"
+
+    assert not any((reads_planes(64, 5, 1), reads_planes(16, 11, 2)))
+    for reads in (reads_planes(64, 11, 1, 2), reads_planes(15, 5, 1), reads_planes(64, 8, 2), reads_planes(64, 1, 11)):
+        assert reads == has_kernel
+
+
 def test_threads_share_planes_only_where_an_algorithm_transposes_them_back() -> None:
     """Groups of few channels do, of codes as of sums; a product writes the planes itself."""
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "kernels/depthwise/depthwise.h"
 #include "operators/buffer_layout.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/direct/plane_blocks.h"
@@ -148,12 +149,16 @@ bool has_packed_rows(const PlaneStrides& strides, std::int64_t height, std::int6
 
 // Copies, with channels as lanes, have a kernel for windows of 3 x 3 and 5 x 5 (kernels/depthwise_window), which makes
 // up for transpositions where images are small, or where taps are many and as much is written as read; but not where
-// the dilation leaves it few outputs at a time.
+// the dilation leaves it few outputs at a time. Of windows much higher than wide a load has few taps of an output,
+// where copies have four rows of a channel side by side.
 bool beats_copies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   ConvolutionGeometry copied = geometry;
   copied.input = ChannelPlanes{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input}
                      .channels_last();
-  if (!depthwise_window_applies(copied, target) || geometry.stride_height * geometry.stride_width > 1) return true;
+  if (geometry.stride_height * geometry.stride_width > 1) return true;
+  const bool is_tall = geometry.kernel_height > 4 * geometry.kernel_width;
+  if (is_tall && geometry.output_channels >= static_cast<std::int64_t>(kDepthwiseLanes)) return false;
+  if (!depthwise_window_applies(copied, target)) return true;
   if (geometry.dilation_width > 1 && geometry.output_width / kLeastOfPhase < geometry.dilation_width) return true;
   return geometry.kernel_width == 3 && geometry.image_pixels() >= kLeastPixels;
 }
