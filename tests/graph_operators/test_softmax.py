@@ -114,8 +114,8 @@ def test_images(devices: Devices, random_numbers: np.random.Generator, layout: A
     assert_quantized_softmax(devices, tensors, axis)
 
 
-@pytest.mark.parametrize("count", [1, 2, 9, 15, 16, 17, 31, 33, 64, 65])
-@pytest.mark.parametrize("beside", [1, 2, 15, 16, 17, 33, 4099])
+@pytest.mark.parametrize("count", [1, 2, 9, 15, 16, 17, 31, 33, 64, 65, 256, 257])
+@pytest.mark.parametrize("beside", [1, 2, 15, 16, 17, 33, 1031])
 def test_short_rows_beside_each_other(
     devices: Devices, random_numbers: np.random.Generator, count: int, beside: int
 ) -> None:
@@ -127,7 +127,7 @@ def test_short_rows_beside_each_other(
     assert_softmax(devices, packed(x), output, 1)
 
 
-@pytest.mark.parametrize("count", [1, 2, 9, 16, 17, 64])
+@pytest.mark.parametrize("count", [1, 2, 9, 16, 17, 40, 41, 64])
 @pytest.mark.parametrize("rows", [3, 4, 17, 1000, 20_001])
 @pytest.mark.parametrize("apart", ["input", "output", "both"])
 def test_short_rows_apart(
@@ -141,6 +141,31 @@ def test_short_rows_apart(
     turned = StridedTensor("FLOAT32", x.shape, strides, np.moveaxis(x, 1, 2).reshape(-1).copy())
     output = blank_tensor("FLOAT32", x.shape, None if apart == "input" else strides)
     assert_softmax(devices, packed(x) if apart == "output" else turned, output, 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 16, 17, 128, 129, 256, 257])
+@pytest.mark.parametrize("beside", [1, 3, 4, 15, 17, 65, 1031])
+@pytest.mark.parametrize("span", [40, 100, 256])
+def test_short_rows_of_codes(
+    devices: Devices, random_numbers: np.random.Generator, count: int, beside: int, span: int
+) -> None:
+    """In the lanes of vectors, beside each other or apart; of codes that differ by so much, and scales of any sign."""
+    x = random_numbers.integers(-128, span - 128, (17, count, beside)).astype(np.int8)
+    gaps = (count * (beside + 2) + 1, beside + 2, 1)
+    turned = StridedTensor("INT8", x.shape, (count * beside, 1, count), np.moveaxis(x, 1, 2).reshape(-1).copy())
+    layouts = ((packed(x), gaps), (turned, gaps), (packed(x), turned.strides), (turned, turned.strides))
+    for (codes, strides), (scale, output_scale) in zip(
+        layouts, ((0.05, 1 / 256), (0.3, 2.0**-70), (-0.02, 1 / 200), (-0.4, 1e-4)), strict=True
+    ):
+        tensors: Tensors = {
+            "input_tensor": codes,
+            "input_scale_tensor": packed(np.float32([scale])),
+            "input_zero_point_tensor": None,
+            "output_scale_tensor": packed(np.float32([output_scale])),
+            "output_zero_point_tensor": packed(np.uint8([3])),
+            "output_tensor": blank_tensor("UINT8", x.shape, strides),
+        }
+        assert_quantized_softmax(devices, tensors, 1)
 
 
 def test_probabilities_are_accurate(devices: Devices, random_numbers: np.random.Generator) -> None:

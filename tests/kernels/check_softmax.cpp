@@ -119,6 +119,53 @@ void check_codes(Check& check, std::size_t count, std::size_t span, Edge edge) {
   check.equal(output, expected);
 }
 
+// The codes of each row as those of a row alone, by the same table's kernels of rows. Scales may be any.
+void check_code_columns(Check& check, std::size_t count, std::size_t rows, Edge edge, bool in_place) {
+  const std::size_t step = rows + check.below(3), size = (count - 1) * step + rows,
+                    span = check.one_of<std::size_t>({40, 100, 256});
+  const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
+  const float scale = check.one_of<float>({0.02f, 0.3f, -0.1f, 7.0f}), zero_point = check.zero_point();
+  const float output_scale = check.one_in(2) ? 1.0f / 256.0f : check.scale();
+  std::vector<std::uint8_t> codes(size), row(count), expected(size, 77);
+  std::vector<float> exponentials(256), powers(count);
+  for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(check.below(span));
+  if (in_place) expected = codes;
+  for (int i = 0; i < 256; ++i) exponentials[static_cast<std::size_t>(i)] = std::exp(static_cast<float>(-i) * scale);
+  for (std::size_t j = 0; j < rows; ++j) {
+    for (std::size_t i = 0; i < count; ++i) row[i] = codes[i * step + j];
+    const CodeSoftmaxSum of = check.table.softmax->code_sum({.input = row.data(),
+                                                             .count = count,
+                                                             .exponentials = exponentials.data(),
+                                                             .input_flip = input_flip,
+                                                             .powers = powers.data()});
+    check.table.softmax->shares({.powers = powers.data(),
+                                 .count = count,
+                                 .sum = of.sum,
+                                 .output_scale = output_scale,
+                                 .output_zero_point = zero_point,
+                                 .output_flip = output_flip,
+                                 .output = row.data()});
+    for (std::size_t i = 0; i < count; ++i) expected[i * step + j] = row[i];
+  }
+
+  const GuardedBuffer<std::uint8_t> input(codes, edge), output(size, edge);
+  const GuardedBuffer<float> table(exponentials, edge);
+  std::fill_n(output.data(), size, std::uint8_t{77});
+  if (in_place) std::copy(codes.begin(), codes.end(), output.data());
+  check.table.softmax->code_columns({.input = in_place ? output.data() : input.data(),
+                                     .output = output.data(),
+                                     .count = count,
+                                     .rows = rows,
+                                     .input_step = static_cast<std::int64_t>(step),
+                                     .output_step = static_cast<std::int64_t>(step),
+                                     .exponentials = table.data(),
+                                     .input_flip = input_flip,
+                                     .output_scale = output_scale,
+                                     .output_zero_point = zero_point,
+                                     .output_flip = output_flip});
+  check.equal(output, expected);
+}
+
 float moved(float value, int units) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -166,13 +213,15 @@ void check_softmax(Check& check) {
     describe_case("softmax, shares of %a by %a", static_cast<double>(sum), static_cast<double>(output_scale));
     check_share_ties(check, sum, output_scale);
   }
-  for (std::size_t count = 1; count <= kMostSoftmaxColumnElements; ++count) {
-    for (const std::size_t rows : {1U, 2U, 7U, 8U, 9U, 15U, 16U, 17U, 100U}) {
+  for (const std::size_t count : run_lengths()) {
+    if (count == 0 || count > kMostSoftmaxColumnElements) continue;
+    for (const std::size_t rows : {1U, 2U, 7U, 8U, 9U, 15U, 16U, 17U, 63U, 64U, 65U, 100U}) {
       for (const Edge edge : kEdges) {
         for (const bool in_place : {false, true}) {
           describe_case("softmax, %zu columns of %zu, edge %d, in place %d", rows, count, static_cast<int>(edge),
                         in_place);
           check_columns(check, count, rows, edge, in_place);
+          check_code_columns(check, count, rows, edge, in_place);
         }
       }
     }

@@ -96,12 +96,63 @@ void write_shares(const CodeShares& run) noexcept {
   by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
 }
 
+// The shares of 8 rows, or of the first ones, of their powers and sums.
+template <bool by_reciprocal>
+inline void write_column_codes(const CodeSoftmaxColumns& columns, std::size_t j, const Floats* powers,
+                               Floats sum) noexcept {
+  const Floats scale = spread(columns.output_scale), reciprocal = spread(1.0f) / sum;
+  const Floats rest = fused(negated(reciprocal), sum, spread(1.0f)) / sum;
+  const Reciprocal of_scale = reciprocal_of(columns.output_scale);
+  const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(columns.output_zero_point));
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(columns.output_flip));
+  const std::size_t count = columns.count, lanes = columns.rows - j < kLanes ? columns.rows - j : kLanes;
+  const std::int64_t step = columns.output_step;
+  std::uint8_t* output = columns.output + j;
+  const auto scaled = [&](Floats power) {
+    if constexpr (!by_reciprocal) return bounded(power / sum / scale);
+    const Floats q0 = fused(power, reciprocal, power * rest);
+    return bounded_quotient(fused(fused(negated(q0), sum, power), reciprocal, q0), of_scale);
+  };
+  for (std::size_t i = 0; i < count; ++i, output += step) {
+    store_tail(output, lanes, to_unsaturated(scaled(powers[i]), zero_point_i32x8), flip_u8x32);
+  }
+}
+
+// 8 rows from j on, or fewer.
+void write_eight_columns(const CodeSoftmaxColumns& columns, std::size_t j) noexcept {
+  const std::size_t lanes = columns.rows - j < kLanes ? columns.rows - j : kLanes;
+  const __m128i flip_u8x16 = _mm_set1_epi8(static_cast<char>(columns.input_flip));
+  const std::uint8_t* input = columns.input + j;
+  __m128i codes_u8x16[kMostSoftmaxColumnElements], maximum_u8x16 = _mm_setzero_si128();
+  for (std::size_t i = 0; i < columns.count; ++i, input += columns.input_step) {
+    std::uint64_t codes = 0;
+    lanes == kLanes ? std::memcpy(&codes, input, kLanes) : std::memcpy(&codes, input, lanes);
+    codes_u8x16[i] = _mm_xor_si128(_mm_cvtsi64_si128(static_cast<long long>(codes)), flip_u8x16);
+    maximum_u8x16 = _mm_max_epu8(maximum_u8x16, codes_u8x16[i]);
+  }
+  Floats powers[kMostSoftmaxColumnElements];
+  const Floats sum = summed_columns(columns.count, powers, [&](std::size_t i) {
+    const __m256i below_i32x8 = _mm256_cvtepu8_epi32(_mm_sub_epi8(maximum_u8x16, codes_u8x16[i]));
+    return _mm256_i32gather_ps(columns.exponentials, below_i32x8, 4);
+  });
+  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && !any(less(sum, spread(1.0f))) &&
+                             !any(less(spread(0x1p64f), sum)) && !any(is_nan(sum));
+  by_reciprocal ? write_column_codes<true>(columns, j, powers, sum)
+                : write_column_codes<false>(columns, j, powers, sum);
+}
+
+void write_columns(const CodeSoftmaxColumns& operands) noexcept {
+  const CodeSoftmaxColumns columns = operands;  // a copy: the output could alias the original
+  for (std::size_t j = 0; j < columns.rows; j += kLanes) write_eight_columns(columns, j);
+}
+
 }  // namespace
 
 constinit const SoftmaxKernels avx2::softmax = {.floats = softmax_floats,
                                                 .logarithms = softmax_logarithms,
                                                 .columns = softmax_columns,
                                                 .code_sum = code_sum,
-                                                .shares = write_shares};
+                                                .shares = write_shares,
+                                                .code_columns = write_columns};
 
 }  // namespace dmlcpu

@@ -148,12 +148,77 @@ void write_shares(const CodeShares& run) noexcept {
   by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
 }
 
+// The shares of 16 rows, or of the masked ones, of their powers and sums.
+template <bool by_reciprocal>
+inline void write_column_codes(const CodeSoftmaxColumns& columns, std::size_t j, __mmask16 mask, const Floats* powers,
+                               Floats sum) noexcept {
+  const __m512 scale_f32x16 = spread(columns.output_scale);
+  const Reciprocal of_scale = reciprocal_of(columns.output_scale), of_sum = reciprocal_of(sum);
+  const SumReciprocal by_sum = {sum, of_sum.reciprocal_f32x16, of_sum.rest_f32x16};
+  const __m512i zero_point_i32x16 = _mm512_set1_epi32(static_cast<int>(columns.output_zero_point));
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(columns.output_flip));
+  std::uint8_t* output = columns.output + j;
+  const std::int64_t step = columns.output_step;
+  const std::size_t count = columns.count;
+  for (std::size_t i = 0; i < count; ++i, output += step) {
+    const __m512 scaled_f32x16 = by_reciprocal ? bounded_quotient(by_sum.quotient(powers[i]), of_scale)
+                                               : bounded(powers[i] / sum / scale_f32x16);
+    store_tail(output, mask, to_unsaturated(scaled_f32x16, zero_point_i32x16), flip_u8x64);
+  }
+}
+
+constexpr std::size_t kColumns = 64;
+
+// 16 rows from j on, whose codes are less than the largest by what `below` has, below 32 * pairs.
+template <std::size_t pairs>
+void write_columns_of(const CodeSoftmaxColumns& columns, std::size_t j, const std::uint8_t* below) noexcept {
+  const Table<pairs> exponentials(columns.exponentials);
+  Floats powers[kMostSoftmaxColumnElements];
+  const Floats sum = summed_columns(columns.count, powers, [&](std::size_t i) __attribute__((always_inline)) {
+    const __m128i below_u8x16 = _mm_load_si128(reinterpret_cast<const __m128i*>(below + i * kColumns));
+    return exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16));
+  });
+  const __mmask16 mask = lane_mask(columns.rows - j);
+  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && !any(less(sum, spread(1.0f))) &&
+                             !any(less(spread(0x1p64f), sum)) && !any(is_nan(sum));
+  by_reciprocal ? write_column_codes<true>(columns, j, mask, powers, sum)
+                : write_column_codes<false>(columns, j, mask, powers, sum);
+}
+
+void write_columns(const CodeSoftmaxColumns& operands) noexcept {
+  const CodeSoftmaxColumns columns = operands;  // a copy: the output could alias the original
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(columns.input_flip));
+  for (std::size_t j = 0; j < columns.rows; j += kColumns) {
+    const std::size_t rows = columns.rows - j;
+    const __mmask64 mask = rows >= kColumns ? ~__mmask64{0} : (__mmask64{1} << rows) - 1;
+    alignas(64) std::uint8_t below[kMostSoftmaxColumnElements * kColumns];
+    const std::uint8_t* input = columns.input + j;
+    __m512i maximum_u8x64 = _mm512_setzero_si512(), bits_u8x64 = _mm512_setzero_si512();
+    for (std::size_t i = 0; i < columns.count; ++i, input += columns.input_step) {
+      const __m512i codes_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, input), flip_u8x64);
+      maximum_u8x64 = _mm512_max_epu8(maximum_u8x64, codes_u8x64);
+      _mm512_store_si512(below + i * kColumns, codes_u8x64);
+    }
+    for (std::size_t i = 0; i < columns.count; ++i) {
+      const __m512i codes_u8x64 = _mm512_load_si512(below + i * kColumns);
+      const __m512i below_u8x64 = _mm512_sub_epi8(maximum_u8x64, codes_u8x64);
+      bits_u8x64 = _mm512_or_si512(bits_u8x64, below_u8x64);
+      _mm512_store_si512(below + i * kColumns, below_u8x64);
+    }
+    const bool from_64 = _mm512_test_epi8_mask(bits_u8x64, _mm512_set1_epi8(-64)) != 0;
+    const bool from_128 = _mm512_movepi8_mask(bits_u8x64) != 0;
+    const auto write = !from_64 ? write_columns_of<2> : !from_128 ? write_columns_of<4> : write_columns_of<8>;
+    for (std::size_t k = 0; k < kColumns && k < rows; k += kLanes) write(columns, j + k, below + k);
+  }
+}
+
 }  // namespace
 
 constinit const SoftmaxKernels avx512_vnni::softmax = {.floats = softmax_floats,
                                                        .logarithms = softmax_logarithms,
                                                        .columns = softmax_columns,
                                                        .code_sum = code_sum,
-                                                       .shares = write_shares};
+                                                       .shares = write_shares,
+                                                       .code_columns = write_columns};
 
 }  // namespace dmlcpu

@@ -99,30 +99,39 @@ void softmax_logarithms(const FloatSoftmaxRow& row) noexcept {
   });
 }
 
-// A row in each lane. Partial sums of numbers from count on are 0: adding these changes nothing.
+// A row in each lane: writes power(i) to powers, and returns their sum. Partial sums of numbers from count on are 0:
+// adding these changes nothing.
+template <class Power>
+inline Floats summed_columns(std::size_t count, Floats* powers, const Power& power) noexcept {
+  const std::size_t summed = count < kStep ? count : kStep;
+  Floats sums[kStep];
+  for (std::size_t i = 0; i < summed; ++i) sums[i] = powers[i] = power(i);
+  for (std::size_t i = summed; i < count; ++i) {
+    powers[i] = power(i);
+    sums[i % kStep] = sums[i % kStep] + powers[i];
+  }
+  for (std::size_t half = kStep / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i + half < summed && i < half; ++i) sums[i] = sums[i] + sums[i + half];
+  }
+  return sums[0];
+}
+
 void softmax_columns(const FloatSoftmaxColumns& operands) noexcept {
   const FloatSoftmaxColumns columns = operands;  // a copy: the output could alias the original
-  const std::size_t count = columns.count, summed = count < kStep ? count : kStep;
+  const std::size_t count = columns.count;
   for (std::size_t j = 0; j < columns.rows; j += kLanes) {
     const std::size_t lanes = columns.rows - j < kLanes ? columns.rows - j : kLanes;
     const float* input = columns.input + j;
-    Floats powers[kMostSoftmaxColumnElements], sums[kStep];
+    Floats powers[kMostSoftmaxColumnElements];
     Floats maximum = spread(-__builtin_inff());
     for (std::size_t i = 0; i < count; ++i, input += columns.input_step) {
       powers[i] = lanes == kLanes ? load(input) : load_first(input, lanes, 0.0f);
       maximum = larger(powers[i], maximum);
     }
-    for (std::size_t i = 0; i < summed; ++i) sums[i] = powers[i] = power_of(powers[i], maximum);
-    for (std::size_t i = summed; i < count; ++i) {
-      powers[i] = power_of(powers[i], maximum);
-      sums[i % kStep] = sums[i % kStep] + powers[i];
-    }
-    for (std::size_t half = kStep / 2; half > 0; half /= 2) {
-      for (std::size_t i = 0; i + half < summed && i < half; ++i) sums[i] = sums[i] + sums[i + half];
-    }
+    const Floats sum = summed_columns(count, powers, [&](std::size_t i) { return power_of(powers[i], maximum); });
     float* output = columns.output + j;
     for (std::size_t i = 0; i < count; ++i, output += columns.output_step) {
-      const Floats share = powers[i] / sums[0];
+      const Floats share = powers[i] / sum;
       lanes == kLanes ? store(output, share) : store_first(output, lanes, share);
     }
   }

@@ -37,12 +37,38 @@ void write_shares(const CodeShares& run) noexcept {
   }
 }
 
+void write_columns(const CodeSoftmaxColumns& operands) noexcept {
+  const CodeSoftmaxColumns columns = operands;  // a copy: the output could alias the original
+  const auto steps = static_cast<std::int64_t>(columns.count);
+  for (std::size_t j = 0; j < columns.rows; ++j) {
+    std::uint8_t codes[kMostSoftmaxColumnElements];
+    float powers[kMostSoftmaxColumnElements];
+    const std::uint8_t* input = columns.input + j;
+    for (std::int64_t i = 0; i < steps; ++i) codes[i] = input[i * columns.input_step];
+    const CodeSoftmaxSum of = code_sum({.input = codes,
+                                        .count = columns.count,
+                                        .exponentials = columns.exponentials,
+                                        .input_flip = columns.input_flip,
+                                        .powers = powers});
+    write_shares({.powers = powers,
+                  .count = columns.count,
+                  .sum = of.sum,
+                  .output_scale = columns.output_scale,
+                  .output_zero_point = columns.output_zero_point,
+                  .output_flip = columns.output_flip,
+                  .output = codes});
+    std::uint8_t* output = columns.output + j;
+    for (std::int64_t i = 0; i < steps; ++i) output[i * columns.output_step] = codes[i];
+  }
+}
+
 }  // namespace
 
 constinit const SoftmaxKernels scalar::softmax = {.floats = softmax_floats,
                                                   .logarithms = softmax_logarithms,
                                                   .columns = softmax_columns,
                                                   .code_sum = code_sum,
-                                                  .shares = write_shares};
+                                                  .shares = write_shares,
+                                                  .code_columns = write_columns};
 
 }  // namespace dmlcpu

@@ -1,5 +1,5 @@
 // Softmax of one row: of floats (SOFTMAX, and its logarithm LOG_SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX); or of
-// many short rows of floats that lie beside each other, as the columns of a matrix.
+// many short rows that lie beside each other, as the columns of a matrix.
 //
 //   floats      m = max of x;          e[i] = exponential(x[i] - m), or 0 below -87;   y[i] = e[i] / s
 //   logarithms  the same m;            e[i] = exponential(x[i] - m);   y[i] = (x[i] - m) - logarithm(s)
@@ -37,7 +37,20 @@ struct FloatSoftmaxColumns {
   std::size_t rows;
   std::int64_t input_step, output_step;
 };
-constexpr std::size_t kMostSoftmaxColumnElements = 64;
+constexpr std::size_t kMostSoftmaxColumnElements = 256;
+
+// The same of codes.
+struct CodeSoftmaxColumns {
+  const std::uint8_t* input;
+  std::uint8_t* output;
+  std::size_t count, rows;
+  std::int64_t input_step, output_step;
+  const float* exponentials;
+  std::uint8_t input_flip;
+  float output_scale;
+  float output_zero_point;
+  std::uint8_t output_flip;
+};
 
 struct CodeSoftmaxRow {
   const std::uint8_t* input;
@@ -69,6 +82,7 @@ struct SoftmaxKernels {
   void (*columns)(const FloatSoftmaxColumns& columns) noexcept;  // of floats
   CodeSoftmaxSum (*code_sum)(const CodeSoftmaxRow& row) noexcept;
   void (*shares)(const CodeShares& run) noexcept;  // y of any e that are no more than s, or whose s is NaN
+  void (*code_columns)(const CodeSoftmaxColumns& columns) noexcept;
 };
 
 namespace scalar {

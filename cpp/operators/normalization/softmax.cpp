@@ -1,5 +1,5 @@
 // SOFTMAX and LOG_SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
-#include "operators/attributes.h"
+#include "operators/normalization/softmax_rows.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/strides/axis_rows.h"
@@ -9,24 +9,17 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
-// Short rows take a lane of the kernel each: very short ones wherever they are, others where their elements are not
-// neighbours.
-AxisRows::Results results_of(const OperatorDesc& desc) {
-  constexpr std::size_t kVeryShort = 16;
-  const TensorLayout &input = desc.tensor(kInput), &output = desc.tensor(kOutput);
-  const std::size_t axis = index_attribute(desc, "axis", output.rank);
-  const bool has_runs = axis < input.rank && (input.strides[axis] == 1 || output.strides[axis] == 1);
-  const auto length = static_cast<std::size_t>(output.sizes[axis]);
-  return desc.type == "SOFTMAX" && length <= (has_runs ? kVeryShort : kMostSoftmaxColumnElements)
-             ? AxisRows::Results::each_of_columns
-             : AxisRows::Results::each;
-}
+// Rows of 33 take 36 ns each by themselves and 26 as columns, to which they are transposed; rows of 48 as long as by
+// themselves (AVX-512).
+constexpr std::size_t kMostNeighbours = 40;
 
 class Softmax final : public CompiledOperator {
  public:
   Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target(), results_of(desc())) {}
+        rows_(desc(), kInput, kOutput, target(),
+              is_logarithm() ? AxisRows::Results::each
+                             : softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)) {}
 
   std::string describe() const override {
     return std::string("algorithm: maximum, exponentials and sum, ") + (is_logarithm() ? "differences" : "quotients") +

@@ -148,11 +148,15 @@ void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, s
   });
 }
 
-// An element of each block, or of each row, at once, as a block or a row has few.
+// Rows of neighbours are transposed. Of others, and of blocks, an element of each is taken at once, as they have few.
 void AxisRows::gather_columns(const std::uint8_t* source, std::size_t blocks, std::uint8_t* together) const {
   const auto columns = static_cast<std::int64_t>(are_narrow_ ? positions_.length() : 1);
   const auto count = static_cast<std::int64_t>(blocks);
   const std::int64_t step = are_narrow_ ? positions_.row_stride(1) : positions_.stride(1);
+  if (!are_narrow_ && input_.element_step == element_bytes()) {
+    const auto length = static_cast<std::int64_t>(length_);
+    return transpose_elements(pack_, element_bytes_, source, step, count, length, together, count);
+  }
   with_element_of(element_bytes_, [&]<class Element>(Element) {
     auto* target = reinterpret_cast<Element*>(together);
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(length_); ++i, target += columns * count) {
@@ -166,6 +170,10 @@ void AxisRows::scatter_columns(const std::uint8_t* together, std::size_t blocks,
   const auto columns = static_cast<std::int64_t>(are_narrow_ ? positions_.length() : 1);
   const auto count = static_cast<std::int64_t>(blocks);
   const std::int64_t step = are_narrow_ ? positions_.row_stride(0) : positions_.stride(0);
+  if (!are_narrow_ && output_.element_step == element_bytes()) {
+    const auto length = static_cast<std::int64_t>(output_length_);
+    return transpose_elements(pack_, element_bytes_, together, count, length, count, target, step);
+  }
   with_element_of(element_bytes_, [&]<class Element>(Element) {
     const auto* source = reinterpret_cast<const Element*>(together);
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(output_length_); ++i, source += columns * count) {
