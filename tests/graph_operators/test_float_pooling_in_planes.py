@@ -31,8 +31,10 @@ Devices = Mapping[str, dmlcpu.Device]
         ((40, 50), 4, 2, 3, 5),
         ((30, 260), 2, 2, 1, 0),
         ((9, 2000), 3, 1, 1, 1),
-        ((60, 128), 3, 1, 1, 1),
-        ((60, 129), 3, 1, 1, 1),
+        ((40, 192), 3, 1, 1, 1),
+        ((40, 193), 3, 1, 1, 1),
+        ((50, 224), 3, 2, 1, 1),
+        ((50, 225), 3, 2, 1, 1),
         ((60, 120), 2, 1, 28, 0),
         ((60, 65), 3, 3, 1, 1),
     ],
@@ -348,22 +350,27 @@ def test_tells_of_planes_as_one(
 
 
 @pytest.mark.parametrize(
-    ("columns", "stride", "dilation", "rows"),
+    ("function", "columns", "stride", "dilation", "rows"),
     [
-        (28, 1, 1, 40),
-        (128, 1, 1, 15),
-        (129, 1, 1, None),
-        (64, 2, 1, 15),
-        (65, 2, 1, None),
-        (10, 3, 1, None),
-        (110, 1, 10, 11),
-        (110, 1, 11, None),
+        (0, 28, 1, 1, 40),
+        (0, 192, 1, 1, 10),
+        (1, 193, 1, 1, None),
+        (0, 64, 2, 1, 15),
+        (0, 65, 2, 1, None),
+        (1, 112, 2, 1, 8),
+        (1, 113, 2, 1, None),
+        (0, 10, 3, 1, None),
+        (0, 110, 1, 10, 11),
+        (0, 110, 1, 11, None),
     ],
 )
-def test_tells_of_bands(device: dmlcpu.Device, columns: int, stride: int, dilation: int, rows: int | None) -> None:
+def test_tells_of_bands(
+    device: dmlcpu.Device, function: int, columns: int, stride: int, dilation: int, rows: int | None
+) -> None:
     """Rows of at most so many columns are pooled in bands, unless most of a band were copied several times."""
     attributes = {
         **ATTRIBUTES,
+        "function": (function,),
         "strides": (stride, stride),
         "dilations": (dilation, dilation),
         "window_size": (3, 3),

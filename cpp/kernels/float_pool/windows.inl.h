@@ -86,7 +86,9 @@ inline void write_part(const FloatPoolRun& run, std::size_t element, std::ptrdif
     for (std::size_t j = 0; j < run.taps; ++j, place += run.tap_step) {
       const std::ptrdiff_t begin = place < 0 ? (step - 1 - place) / step : 0;
       const std::ptrdiff_t behind = (run.length - place + step - 1) / step, end = count < behind ? count : behind;
-      if (begin < end) {
+      if (step == 1 && begin == 0 && end == kWidth) {  // most taps of a row's first and last vectors
+        result = Function::of(result, load(row + place));
+      } else if (begin < end) {
         result = Function::of(result, load_elements_between<step>(row + place, begin, end, Function::kFirst));
       }
     }
@@ -115,6 +117,10 @@ inline void write_run(const FloatPoolRun& run) noexcept {
     } else if (element >= begin && element + kWidth <= end) {
       write_inside<Function, step, 1>(run, place);
       element += kWidth;
+    } else if (element > 0 && count - element < kWidth && count >= kWidth) {
+      // The last vector is a whole one, some of whose elements are those of the one before.
+      write_part<Function, step>(run, static_cast<std::size_t>(count - kWidth), kWidth);
+      break;
     } else {
       const std::ptrdiff_t left = count - element < kWidth ? count - element : kWidth;
       write_part<Function, step>(run, place, left);

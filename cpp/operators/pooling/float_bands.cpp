@@ -50,11 +50,13 @@ FloatBands::FloatBands(const PoolingGeometry& geometry, FloatPool function, cons
       pool_(window_kernels(function, target).runs) {}
 
 std::int64_t FloatBands::rows() const {
-  constexpr std::int64_t kLong = 128, kLongSkipping = 64;  // of longer rows few elements are in vectors of edges
+  // Of longer rows few elements are in vectors of edges; extremes of skipping windows are compared less often in bands.
+  constexpr std::int64_t kLong = 192, kLongSkipping = 64, kLongOfExtremes = 112;
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t stride = horizontal.stride;
   if (stride > 2 || vertical.stride != stride || horizontal.input_step != 1 || horizontal.output_step != 1) return 1;
-  if (horizontal.output == 1 || horizontal.output > (stride == 2 ? kLongSkipping : kLong)) return 1;
+  const std::int64_t most = stride == 1 ? kLong : function_ == FloatPool::averages ? kLongSkipping : kLongOfExtremes;
+  if (horizontal.output == 1 || horizontal.output > most) return 1;
   if (width_ > kElements || width_ > 2 * stride * horizontal.output) return 1;
   const std::int64_t reach = vertical.reach(), present = kElements / width_;
   if (present < reach) return 1;

@@ -48,16 +48,21 @@ void PooledWindows::pool(const Windows& windows, float* output) const noexcept {
                             geometry_.output_channel_step};
   ChunkBuffer buffer;
   auto* results = target_rows.contiguous() ? output : reinterpret_cast<float*>(buffer.bytes);
-  halves_ ? add_halves(windows, {{0, vertical.window}, {0, horizontal.window}}, results)
-          : pool_taps(windows, windows.inside, results);
-  if (function_ == FloatPool::averages) divide(results, windows);
+  ChunkBuffer divisors;
+  const Divisors of_sums = divisors_of(windows, reinterpret_cast<float*>(divisors.bytes));
+  if (halves_) {
+    add_halves(windows, {{0, vertical.window}, {0, horizontal.window}}, results);
+    divide(results, windows.count(), of_sums);
+  } else {
+    pool_taps(windows, windows.inside, of_sums, results);
+  }
   if (!target_rows.contiguous()) {
     scatter(buffer, DataType::float32, output, target_rows, *target_.kernels().pack);
   }
 }
 
 void PooledWindows::add_halves(const Windows& windows, const Taps& taps, float* sums) const noexcept {
-  if (!is_halved(taps)) return pool_taps(windows, windows.inside_of(taps), sums);
+  if (!is_halved(taps)) return pool_taps(windows, windows.inside_of(taps), {}, sums);
   Taps first = taps, second = taps;
   IndexRange Taps::* const axis = taps.rows.count() > 1 ? &Taps::rows : &Taps::columns;
   const IndexRange whole = taps.*axis;
@@ -71,14 +76,16 @@ void PooledWindows::add_halves(const Windows& windows, const Taps& taps, float* 
       {.a = sums, .b = others, .a_repeats = false, .b_repeats = false, .output = sums, .count = windows.count()});
 }
 
-void PooledWindows::pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
+void PooledWindows::pool_taps(const Windows& windows, const Taps& taps, const Divisors& divisors,
+                              float* results) const noexcept {
   const PoolingAxis& vertical = geometry_.axes[1];
   const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
-  if (layout_ == Layout::transposed) return pool_transposed(input, windows, results);
-  layout_ == Layout::runs ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
+  if (layout_ == Layout::runs) return pool_run(input, windows, taps, divisors, results);
+  layout_ == Layout::transposed ? pool_transposed(input, windows, results) : pool_staged(input, windows, taps, results);
+  divide(results, windows.count(), divisors);
 }
 
-void PooledWindows::pool_run(const float* input, const Windows& windows, const Taps& taps,
+void PooledWindows::pool_run(const float* input, const Windows& windows, const Taps& taps, const Divisors& divisors,
                              float* results) const noexcept {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   window_kernels(function_, target_)
@@ -91,7 +98,9 @@ void PooledWindows::pool_run(const float* input, const Windows& windows, const T
              .tap_step = horizontal.dilation * horizontal.input_step,
              .step = windows.columns.count() == 1 ? 1 : horizontal.stride,
              .count = windows.count(),
-             .output = results});
+             .output = results,
+             .divisors = divisors.values,
+             .divisor_repeats = divisors.repeats});
 }
 
 void PooledWindows::pool_transposed(const float* input, const Windows& windows, float* results) const noexcept {
@@ -151,28 +160,35 @@ IndexRange PooledWindows::inside(IndexRange columns, std::int64_t tap) const noe
   return {columns.begin + found.begin, columns.begin + found.end};
 }
 
-void PooledWindows::divide(float* sums, const Windows& windows) const noexcept {
+PooledWindows::Divisors PooledWindows::divisors_of(const Windows& windows, float* values) const noexcept {
+  if (function_ != FloatPool::averages) return {};
   const IndexRange& columns = windows.columns;
   const std::size_t channels = windows.channels;
   const std::int64_t rows = windows.inside.rows.count();
   const PoolingAxis& axis = geometry_.axes[2];
   const auto begin = std::clamp(whole_columns_.begin, columns.begin, columns.end);
   const auto end = std::clamp(whole_columns_.end, begin, columns.end);
-  const std::size_t count = windows.count();
   const bool repeats = geometry_.include_padding || end - begin == columns.count();
-  ChunkBuffer buffer;
-  auto* divisors = reinterpret_cast<float*>(buffer.bytes);
-  std::fill_n(divisors, repeats ? 1 : count, geometry_.divisor(rows * axis.window));
+  std::fill_n(values, repeats ? 1 : windows.count(), geometry_.divisor(rows * axis.window));
   const auto fill_cut = [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t x = from; x < to; ++x) {
       const IndexRange taps = axis.taps(x);
-      std::fill_n(divisors + as_size(x - columns.begin) * channels, channels, geometry_.divisor(rows * taps.count()));
+      std::fill_n(values + as_size(x - columns.begin) * channels, channels, geometry_.divisor(rows * taps.count()));
     }
   };
   if (!repeats) fill_cut(columns.begin, begin);
   if (!repeats) fill_cut(end, columns.end);
-  function(FloatBinary::divide)(
-      {.a = sums, .b = divisors, .a_repeats = false, .b_repeats = repeats, .output = sums, .count = count});
+  return {values, repeats};
+}
+
+void PooledWindows::divide(float* sums, std::size_t count, const Divisors& divisors) const noexcept {
+  if (divisors.values == nullptr) return;
+  function(FloatBinary::divide)({.a = sums,
+                                 .b = divisors.values,
+                                 .a_repeats = false,
+                                 .b_repeats = divisors.repeats,
+                                 .output = sums,
+                                 .count = count});
 }
 
 }  // namespace dmlcpu

@@ -50,12 +50,20 @@ class PooledWindows {
   void pool(const Windows& windows, float* output) const noexcept;
 
  private:
+  // Of averages: one for each result, or one for all; null of others, and of what is divided later.
+  struct Divisors {
+    const float* values = nullptr;
+    bool repeats = false;
+  };
+
+  Divisors divisors_of(const Windows& windows, float* values) const noexcept;
   // Halves without a tap in the image are left out: they would add 0 to sums that are never -0.
   void add_halves(const Windows& windows, const Taps& taps, float* sums) const noexcept;
-  // Sums, or extremes, of taps that are inside of the image, of each row in some window.
-  void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept;
+  // Sums over divisors, or extremes, of taps that are inside of the image, of each row in some window.
+  void pool_taps(const Windows& windows, const Taps& taps, const Divisors& divisors, float* results) const noexcept;
   // Input is column 0 of the first row.
-  void pool_run(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept;
+  void pool_run(const float* input, const Windows& windows, const Taps& taps, const Divisors& divisors,
+                float* results) const noexcept;
   // Of each tap the elements of all planes become a row.
   void pool_transposed(const float* input, const Windows& windows, float* results) const noexcept;
   // Each tap of all columns is gathered.
@@ -63,8 +71,7 @@ class PooledWindows {
   FloatBinaryFunction function(FloatBinary binary) const noexcept;
   // The columns whose tap is inside of the image.
   IndexRange inside(IndexRange columns, std::int64_t tap) const noexcept;
-  // Sums by the numbers of their taps.
-  void divide(float* sums, const Windows& windows) const noexcept;
+  void divide(float* sums, std::size_t count, const Divisors& divisors) const noexcept;
 
   const PoolingGeometry& geometry_;
   FloatPool function_;
