@@ -138,6 +138,21 @@ def test_means_of_narrow_blocks_of_columns(
     assert_means(devices, x, 2, blank_tensor("FLOAT32", (2, blocks, 1, columns), strides))
 
 
+@pytest.mark.parametrize("length", [*range(1, 18), 33])
+@pytest.mark.parametrize("rows", [3, 4, 17, 20_001])
+@pytest.mark.parametrize("gaps", [(0, 0), (0, 2), (5, 0)], ids=str)
+def test_means_of_short_rows(
+    devices: Devices, random_numbers: np.random.Generator, length: int, rows: int, gaps: tuple[int, int]
+) -> None:
+    """In the lanes of vectors or by themselves, whether rows and results lie one behind the other or not."""
+    values = random_numbers.normal(1, 3, 2 * rows * (length + gaps[0])).astype(np.float32)
+    values[::7] = -0.0
+    step = length + gaps[0]
+    x = StridedTensor("FLOAT32", (2, rows, length), (rows * step, step, 1), values)
+    output = blank_tensor("FLOAT32", (2, rows, 1), (rows * (1 + gaps[1]), 1 + gaps[1], 1))
+    assert_means(devices, x, 2, output)
+
+
 @pytest.mark.parametrize(
     ("operator", "shapes"),
     [
