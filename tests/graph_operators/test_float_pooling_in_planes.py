@@ -74,7 +74,7 @@ def test_planes(
 
 
 @pytest.mark.parametrize("function", [0, 1, 2])
-@pytest.mark.parametrize("spatial", [(1, 7), (1, 12), (2, 9), (8, 8), (1, 64), (5, 13)], ids=str)
+@pytest.mark.parametrize("spatial", [(1, 7), (1, 12), (2, 9), (1, 33), (8, 8), (1, 64), (5, 13)], ids=str)
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("channels", [3, 4, 15, 131])
 def test_planes_of_few_elements(

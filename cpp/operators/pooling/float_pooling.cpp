@@ -54,8 +54,8 @@ class FloatPooling final : public CompiledOperator {
         function_(function_of(desc())),
         geometry_(with_joined_planes(geometry, function_, target())),
         halves_(averages() && PooledWindows::are_halved(geometry_)),
-        folds_(!averages() && are_long_rows(geometry_)),
-        transposes_(!folds_ && are_short_planes(geometry_)),
+        transposes_(are_short_planes(geometry_)),
+        folds_(!averages() && !transposes_ && are_long_rows(geometry_)),
         plane_averages_(averages() && PlaneAverages::applies(geometry_, target())
                             ? std::optional(PlaneAverages(geometry_, target()))
                             : std::nullopt),
@@ -203,7 +203,7 @@ class FloatPooling final : public CompiledOperator {
 
   FloatPool function_;
   PoolingGeometry geometry_;
-  bool halves_, folds_, transposes_;
+  bool halves_, transposes_, folds_;
   std::optional<PlaneAverages> plane_averages_;
   FloatBands bands_;
   Block block_;
