@@ -16,15 +16,13 @@ namespace {
 
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/winograd/transforms.inl.h"
-#include "kernels/winograd/transforms_avx2.inl.h"
+#include "kernels/winograd/vectors_avx2.inl.h"
 
 inline __m256i accumulate(__m256i sum_i32x8, __m256i a_i16x16, __m256i b_i16x16) noexcept {
   return _mm256_dpwssd_avx_epi32(sum_i32x8, a_i16x16, b_i16x16);
 }
 
-#include "kernels/winograd/products_avx2.inl.h"
-// The order matters: panels are made of products.
-#include "kernels/winograd/panels.inl.h"
+#include "kernels/winograd/vectors.inl.h"
 
 }  // namespace
 

@@ -2,6 +2,18 @@
 // modulo 2^32: these lanes are unsigned.
 // Included inside the unnamed namespace of a kernel file.
 
+// Numbers or vectors of any alignment.
+template <class Value>
+inline Value load(const void* values) noexcept {
+  Value value;
+  __builtin_memcpy(&value, values, sizeof(value));
+  return value;
+}
+template <class Value>
+inline void store(void* values, Value value) noexcept {
+  __builtin_memcpy(values, &value, sizeof(value));
+}
+
 // A row of B' each.
 template <class Lanes>
 inline void transform_six(const Lanes (&x)[6], Lanes (&v)[6]) noexcept {
