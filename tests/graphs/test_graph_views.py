@@ -22,6 +22,8 @@ from sample_graphs import (
     permuting_filter,
 )
 
+NEGATE = {"function": (11,)}
+
 
 def applied(x: Any, filters: Any) -> Any:
     return np.einsum("nchw,kc->nkhw", x.astype(np.int32), filters[:, :, 0, 0]).astype(np.uint8)
@@ -43,6 +45,21 @@ def test_joined_values_are_written_into_their_places(devices: Devices, random_nu
         )
         compiled = CompiledGraph(device, graph)
         assert "COPY" not in compiled.describe(), label
+        np.testing.assert_array_equal(compiled.dispatch(input_0=x), expected, label)
+
+
+def test_a_value_is_each_part_of_a_join_that_it_is(devices: Devices, random_numbers: Rng) -> None:
+    """Written into one of its places, and copied to the others."""
+    x = random_numbers.normal(0, 1, (2, 4)).astype(np.float32)
+    expected = np.concatenate([-x, x, -x])
+    for label, device in devices.items():
+        graph = NativeGraph()
+        given = graph.add_input("input_0", TensorDesc.from_array(x))
+        [y] = graph.add_node("ELEMENT_WISE_UNARY", [given], [TensorDesc.from_array(x)], NEGATE)
+        whole = graph.add_view("JOIN", [y, given, y], expected.shape, {"axis": (0,)})
+        graph.mark_output(whole, "output_0", TensorDesc.from_array(expected))
+        compiled = CompiledGraph(device, graph)
+        assert compiled.describe().count("COPY") == 2, label
         np.testing.assert_array_equal(compiled.dispatch(input_0=x), expected, label)
 
 
@@ -97,9 +114,6 @@ def test_reshapes_keep_the_row_major_order(devices: Devices, random_numbers: Rng
         reshaped = graph.add_view("RESHAPE", [y], sizes)
         graph.mark_output(reshaped, "output_0", TensorDesc.from_array(expected))
         np.testing.assert_array_equal(CompiledGraph(device, graph).dispatch(input_0=x), expected, label)
-
-
-NEGATE = {"function": (11,)}
 
 
 @pytest.mark.parametrize(("strides", "copies"), [(None, 0), ((36, 6, 1), 0), ((1, 2, 12), 1)], ids=str)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from conftest import SEED
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng((SEED, 1))
@@ -188,6 +188,7 @@ BEHIND_CONVOLUTIONS: Final[Mapping[str, tuple[str, Sequence[Any], Mapping[str, A
     ),
     "factors of 0": ("Mul", [np.float32([1, 0, 2, 3]).reshape(4, 1, 1)], {}),
     "addends": ("Add", [np.float32([1, 0, 2, 3]).reshape(4, 1, 1)], {}),
+    "factors of rows of each channel": ("Mul", [np.linspace(0, 2, 28, dtype=np.float32).reshape(4, 7, 1)], {}),
     "maxima": ("MaxPool", [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     "averages": ("AveragePool", [], {"kernel_shape": [3, 3], "strides": [2, 2]}),
     "padding": ("Pad", [ints(0, 0, 1, 1, 0, 0, 0, 2)], {}),
@@ -218,6 +219,15 @@ def test_behind_convolutions(random_numbers: np.random.Generator, name: str, qua
     else:
         builder.output(result, "float32")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+@pytest.mark.parametrize("name", ["batch normalization", "addends", "halves", "quotients"])
+def test_factors_and_addends_are_those_of_the_convolution(random_numbers: np.random.Generator, name: str) -> None:
+    operator, others, _ = BEHIND_CONVOLUTIONS[name]
+    builder = Builder()
+    result = builder.node(operator, [small_convolution(builder, "x", IMAGE, random_numbers), *others])
+    builder.output(builder.quantized(result, 0.1, np.uint8(3)), "uint8")
+    assert steps_of(builder) == ["QUANTIZED_LINEAR_CONVOLUTION"]
 
 
 @pytest.mark.parametrize("behind_a_convolution", [False, True])

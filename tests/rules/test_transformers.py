@@ -351,6 +351,15 @@ def test_exponents_of_more_axes(random_numbers: np.random.Generator, exponent: i
     assert_like_onnxruntime(builder.build(), feeds, native=False)
 
 
+def test_norms_with_an_exponent_of_more_axes(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("float32", (2, 3))
+    mean = builder.node("ReduceMean", [builder.node("Pow", [x, np.full((1, 1, 1), 2, np.float32)])], axes=[-1])
+    root = builder.node("Sqrt", [builder.node("Add", [mean, np.float32(900)])])
+    builder.output(builder.node("Div", [x, root]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, (2, 3))}, native=False)
+
+
 LONG: Final = {
     "squares": lambda builder, value: builder.node("Mul", [value, value]),
     "products": lambda builder, value: builder.node("Mul", [value, np.float32(1.001)]),
