@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from conftest import SEED
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
-from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
+from onnx_models import Builder, assert_like_onnxruntime, codes, reasons_of, steps_of
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng((SEED, 1))
@@ -221,10 +221,13 @@ def test_behind_convolutions(random_numbers: np.random.Generator, name: str, qua
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
-@pytest.mark.parametrize("name", ["batch normalization", "addends", "halves", "quotients"])
+@pytest.mark.parametrize("name", ["batch normalization", "addends", "halves", "quotients", "halves of codes"])
 def test_factors_and_addends_are_those_of_the_convolution(random_numbers: np.random.Generator, name: str) -> None:
-    operator, others, _ = BEHIND_CONVOLUTIONS[name]
     builder = Builder()
+    if name == "halves of codes":
+        operator, others = "Mul", [builder.dequantized(np.uint8(2), 0.25, np.uint8(0))]
+    else:
+        operator, others, _ = BEHIND_CONVOLUTIONS[name]
     result = builder.node(operator, [small_convolution(builder, "x", IMAGE, random_numbers), *others])
     builder.output(builder.quantized(result, 0.1, np.uint8(3)), "uint8")
     assert steps_of(builder) == ["QUANTIZED_LINEAR_CONVOLUTION"]
@@ -243,6 +246,24 @@ def test_factors_that_are_beyond_float32_as_scales(
     y = builder.quantized(builder.node("Mul", [x, factors]), 100, POINTS["int8"])
     builder.output(y, "int8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)})
+
+
+def test_addends_that_no_bias_holds(random_numbers: np.random.Generator) -> None:
+    """In units of the sums they are beyond INT32, and the results are the lowest and the highest codes."""
+    builder = Builder()
+    addends = np.float32([1e6, -1e6, 0, 1e6]).reshape(4, 1, 1)
+    result = builder.node("Add", [small_convolution(builder, "x", IMAGE, random_numbers), addends])
+    builder.output(builder.quantized(result, 0.1, np.uint8(3)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+def test_statistics_of_the_batch_are_left_to_others() -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    numbers = [np.ones(3, np.float32)] * 4
+    result, *_ = builder.node("BatchNormalization", [value, *numbers], 3, training_mode=1)
+    builder.output(result, "float32")
+    assert reasons_of(builder) == ["training"]
 
 
 GEMMS: Final = (

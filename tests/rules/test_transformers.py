@@ -80,6 +80,18 @@ def test_almost_norms(random_numbers: np.random.Generator, changed: str) -> None
     assert ("LAYER_NORMALIZATION" in steps_of(builder)) == (changed == "other x")
 
 
+def test_distances_of_the_same_codes_by_another_scale(random_numbers: np.random.Generator) -> None:
+    """They are none to their own mean."""
+    builder = Builder()
+    x = builder.input("uint8", SHAPE)
+    value, other = (builder.dequantized(x, scale, np.uint8(128)) for scale in (0.03, 0.05))
+    distances = builder.node("Sub", [other, builder.node("ReduceMean", [value], axes=[-1])])
+    variance = builder.node("ReduceMean", [builder.node("Mul", [distances, distances])], axes=[-1])
+    deviation = builder.node("Sqrt", [builder.node("Add", [variance, np.float32(0.1)])])
+    builder.output(builder.node("Div", [distances, deviation]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)})
+
+
 @pytest.mark.parametrize(
     ("of_distances", "of_squares", "of_variance"),
     [([1, 2], [1, 2], [2]), ([2], [2], [1, 2]), ([1, 2], [2], [2]), ([2], [1, 2], [1, 2])],
@@ -235,13 +247,15 @@ def test_gelu_by_tanh_of_codes(random_numbers: np.random.Generator, form: str) -
     assert steps_of(builder) == ["CODE_TABLE"]
 
 
-@pytest.mark.parametrize("change", ["cube read", "another x", "another half", "more axes", "no 1"])
+@pytest.mark.parametrize("change", ["cube read", "another x", "another half", "more axes", "no 1", "fourth power"])
 def test_what_is_no_gelu_by_tanh(random_numbers: np.random.Generator, change: str) -> None:
     """It is computed as it is written, and whatever else reads a step of it gets that."""
     builder = Builder()
     x = builder.input("float32", SHAPE)
     other = builder.input("float32", SHAPE, "other") if change == "another x" else x
     cube = builder.node("Pow", [x, np.float32(3)])
+    if change == "fourth power":
+        cube = builder.node("Mul", [cube, x])
     factor = np.float32(0.044715).reshape((1,) * (len(SHAPE) + 1) if change == "more axes" else ())
     sum_ = builder.node("Add", [other, builder.node("Mul", [cube, factor])])
     tanh = builder.node("Tanh", [builder.node("Mul", [sum_, np.float32(0.8)])])
@@ -255,7 +269,7 @@ def test_what_is_no_gelu_by_tanh(random_numbers: np.random.Generator, change: st
         builder.output(cube, "float32")
     assert_like_onnxruntime(builder.build(), feeds)
     steps = steps_of(builder)
-    assert len(steps) == (3 if change == "cube read" else 9), steps
+    assert len(steps) == {"cube read": 3, "fourth power": 10}.get(change, 9), steps
 
 
 def test_gelu_nodes_of_floats(random_numbers: np.random.Generator) -> None:
