@@ -31,6 +31,7 @@ MOVED: Final = (
     Case("Gather", IMAGE, [ints(2, 0, 1, 1)], axis=1),
     Case("Gather", IMAGE, [ints(5, -1, 0)], axis=-1),
     Case("Gather", (2, 3, 40, 2), [ints(*(7 * i % 40 for i in range(60)))], axis=2),
+    Case("Gather", (2, 3, 40), [ints(*(i * i % 40 for i in range(60)))], axis=2),
     Case("Gather", (2, 40, 3), [ints(*(7 * i % 40 for i in range(30)))], axis=1),
     Case("Gather", (40, 3), [ints(*(7 * i % 40 for i in range(30))).reshape(5, 6)], axis=0),
     Case("Slice", IMAGE, [ints(-1), ints(-99), ints(3), ints(-1)]),

@@ -217,7 +217,19 @@ def test_exported_groups_of_a_function_of_codes(random_numbers: np.random.Genera
 
 @pytest.mark.parametrize("shape", [(2, 6, 50), (1, 6, 7, 9), (3, 6, 2, 3, 4)])
 @pytest.mark.parametrize(
-    "form", ["scaled", "product", "sum", "of all", "no axis before", "negative", "sum before", "twice", "columns"]
+    "form",
+    [
+        "scaled",
+        "product",
+        "sum",
+        "difference",
+        "of all",
+        "no axis before",
+        "negative",
+        "sum before",
+        "twice",
+        "columns",
+    ],
 )
 def test_exported_groups_of_floats(random_numbers: np.random.Generator, shape: tuple[int, ...], form: str) -> None:
     """Products and sums that follow are of the channels, with the bits that they have by themselves."""
@@ -226,6 +238,7 @@ def test_exported_groups_of_floats(random_numbers: np.random.Generator, shape: t
         "scaled": [("Mul", weight), ("Add", bias)],
         "product": [("Mul", weight)],
         "sum": [("Add", bias)],
+        "difference": [("Sub", bias)],
         "of all": [("Mul", weight[0]), ("Add", bias[np.newaxis])],
         "no axis before": [("Mul", weight[:1]), ("Add", bias)],
         "negative": [("Mul", -weight), ("Add", bias)],
@@ -245,7 +258,7 @@ def test_exported_groups_of_floats(random_numbers: np.random.Generator, shape: t
     x[:, :2] = 7  # a group that is its mean: zeros, which have a sign
     feeds = {"x": x}
     assert_like_onnxruntime(model, feeds)
-    left = {"sum before": 1, "twice": 1, "columns": 1}.get(form, 0)
+    left = form in ("difference", "sum before", "twice", "columns")
     assert steps_of(model) == ["GROUP_NORMALIZATION", *["ELEMENT_WISE_BINARY"] * left]
     builder.output(whole, "float32")
     assert steps_of(builder) == ["GROUP_NORMALIZATION", *["ELEMENT_WISE_BINARY"] * len(others)]

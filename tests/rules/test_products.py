@@ -364,3 +364,16 @@ def test_factors_of_the_larger_operand(
     [part] = session.partitions()
     sizes = [step.size for step in part.steps if step.type == "ELEMENT_WISE_BINARY"]
     assert sorted(sizes) == [8 * count + 4 for count in multiplied]  # bytes of an operand, a number and the product
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mul", "Pow"])
+def test_quotients_and_powers_are_no_multiples(random_numbers: np.random.Generator, operator: str) -> None:
+    """What they are computed of is not what is multiplied, nor is the other operand by the number beside it."""
+    builder = Builder()
+    a, b = builder.input("float32", (2, 3, 8), "a"), builder.input("float32", (2, 8, 40), "b")
+    b = builder.node(operator, [b, b if operator == "Mul" else np.float32(3)])
+    builder.output(builder.node("MatMul", [a, b]), "float32")
+    feeds = {
+        name: random_numbers.standard_normal(shape, np.float32) for name, shape in (("a", (2, 3, 8)), ("b", (2, 8, 40)))
+    }
+    assert_like_onnxruntime(builder.build(), feeds)

@@ -247,13 +247,15 @@ def test_gelu_by_tanh_of_codes(random_numbers: np.random.Generator, form: str) -
     assert steps_of(builder) == ["CODE_TABLE"]
 
 
-@pytest.mark.parametrize("change", ["cube read", "another x", "another half", "more axes", "no 1", "fourth power"])
+@pytest.mark.parametrize(
+    "change", ["cube read", "another x", "another half", "more axes", "no 1", "fourth power", "reciprocal"]
+)
 def test_what_is_no_gelu_by_tanh(random_numbers: np.random.Generator, change: str) -> None:
     """It is computed as it is written, and whatever else reads a step of it gets that."""
     builder = Builder()
     x = builder.input("float32", SHAPE)
     other = builder.input("float32", SHAPE, "other") if change == "another x" else x
-    cube = builder.node("Pow", [x, np.float32(3)])
+    cube = builder.node("Pow", [x, np.float32(-1 if change == "reciprocal" else 3)])
     if change == "fourth power":
         cube = builder.node("Mul", [cube, x])
     factor = np.float32(0.044715).reshape((1,) * (len(SHAPE) + 1) if change == "more axes" else ())
@@ -269,7 +271,7 @@ def test_what_is_no_gelu_by_tanh(random_numbers: np.random.Generator, change: st
         builder.output(cube, "float32")
     assert_like_onnxruntime(builder.build(), feeds)
     steps = steps_of(builder)
-    assert len(steps) == {"cube read": 3, "fourth power": 10}.get(change, 9), steps
+    assert len(steps) == {"cube read": 3, "fourth power": 10, "reciprocal": 8}.get(change, 9), steps
 
 
 def test_gelu_nodes_of_floats(random_numbers: np.random.Generator) -> None:

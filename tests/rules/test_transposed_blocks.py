@@ -160,12 +160,12 @@ def test_scales_that_are_not_the_output_channels(
     assert_like_onnxruntime(model, feeds, 1)
 
 
-@pytest.mark.parametrize(("channels", "groups"), [(7, 1), (8, 2)])
+@pytest.mark.parametrize(("channels", "groups", "axis"), [(7, 1, 0), (8, 2, 0), (2, 4, 2)])
 def test_floats_of_such_scales_that_are_left_to_onnxruntime(
-    random_numbers: np.random.Generator, channels: int, groups: int
+    random_numbers: np.random.Generator, channels: int, groups: int, axis: int
 ) -> None:
-    shapes = (1, 4, 5, 5), (4, channels, 3, 3)
-    model = scaled_inputs(random_numbers, *shapes, 0, "", strides=[2, 2], group=groups)
+    shapes = (1, 4, 5, 5), (4, channels, 4, 4)
+    model = scaled_inputs(random_numbers, *shapes, axis, "", strides=[2, 2], group=groups)
     feeds = {"x": codes(random_numbers, "uint8", shapes[0]), "z": np.ones((2, 4), np.float32)}
     assert_like_onnxruntime(model, feeds, 1, native=False)
     providers = {part.provider for part in dmlcpu.InferenceSession(model).partitions()}
