@@ -20,7 +20,7 @@ __all__ = ["NORMALIZATION_STEPS", "trailing_axes"]
 
 
 def _distances(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    if inputs[1] is not step or not is_same(inputs[0], step.x):
+    if not is_same(inputs[0], step.x):
         return None
     return step.next(binary, node, inputs, Kind.DISTANCES, axes=0, mean_axes=step.form.axes)
 
@@ -64,7 +64,7 @@ def _with_epsilon_as(kind: Kind) -> Following:
 
 def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     deviation = inputs[1]
-    if inputs[0] is not step or not step.is_beside(deviation, Kind.DEVIATION):
+    if not step.is_beside(deviation, Kind.DEVIATION):
         return None
     if deviation.form.axes != step.form.mean_axes:
         return None
@@ -74,8 +74,6 @@ def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value
 
 
 def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    if inputs[1] is not step:
-        return None
     if is_same(inputs[0], step.x):
         return _by_root(step)
     return step.next(binary, node, inputs, Kind.INVERSE_ROOT) if number_of(inputs[0]) == 1 else None
