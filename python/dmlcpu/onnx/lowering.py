@@ -66,7 +66,7 @@ class Lowering:
         self.partitions = [self.partition]
         self.node: Node | None = None
         self._floats: dict[Table, Tensor] = {}
-        self._codes: dict[tuple[Value, ParameterKey], Elements] = {}
+        self._codes: dict[Value, dict[ParameterKey, Elements]] = {}
         self._pairs: dict[ParameterKey, tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
@@ -235,16 +235,16 @@ class Lowering:
 
     def quantized(self, value: Value, parameters: Parameters) -> Elements:
         """Return a value as codes: a tensor or a constant array, which may be known only later."""
-        key = value, parameters.key  # several nodes may want the same codes
-        if key not in self._codes:
-            others = self._codes.get((value, parameters.of_other_sign.key))
+        key, made = parameters.key, self._codes.setdefault(value, {})  # several nodes may want the same codes
+        if key not in made:
+            others = made.get(parameters.of_other_sign.key) if made else None
             codes = self.with_other_sign(others) if isinstance(others, Tensor) else self._quantized(value, parameters)
-            self._codes[key] = codes
-        return self._codes[key]
+            made[key] = codes
+        return made[key]
 
     def has_codes(self, value: Value, parameters: Parameters) -> bool:
         """Whether :meth:`quantized` has been asked for these codes."""
-        return (value, parameters.key) in self._codes
+        return parameters.key in self._codes.get(value, ())
 
     def with_other_sign(self, codes: Tensor) -> Tensor:
         """Return UINT8 codes as INT8 ones, 128 less each, or the other way round."""
