@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 
 import numpy as np
@@ -144,18 +144,21 @@ def _length_beside(count: int, *lengths: int) -> int:
 
 
 def parameters_of(
-    scale: Value | None, zero_point: Value | None, dtype: np.dtype[np.generic] | None = None
+    scale: Value | None,
+    zero_point: Value | None,
+    dtype: np.dtype[np.generic] | None = None,
+    types: Collection[np.dtype[np.generic]] = CODE_TYPES,
 ) -> Parameters:
     """Return the parameters of a whole tensor; codes without a zero point are UINT8 if nothing else tells.
 
     Raises:
-        NotNative: They are computed, there are several, or the codes have not 8 bits.
+        NotNative: They are computed, there are several, or the codes are of none of these types.
     """
     scales = constant(scale, "a scale")
     zero_points = np.zeros(1, dtype or np.uint8) if zero_point is None else constant(zero_point, "a zero point")
     if scales.size != 1 or zero_points.size != 1:
         raise NotNative("scales along an axis")
-    if scales.dtype != np.float32 or zero_points.dtype not in CODE_TYPES:
+    if scales.dtype != np.float32 or zero_points.dtype not in types:
         raise NotNative(f"codes of type {zero_points.dtype} with scales of type {scales.dtype}")
     return Parameters(np.float32(scales.item()), int(zero_points.item()), zero_points.dtype)
 

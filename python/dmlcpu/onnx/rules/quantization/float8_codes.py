@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.quantization.wide_codes import WideCodes
 from dmlcpu.onnx.values import Table, Tensor, Value
 
-__all__ = ["FLOAT8_TYPES", "float8_codes", "float8_parameters", "rounded_to_float8"]
+__all__ = ["FLOAT8_TYPES", "float8_codes", "rounded_to_float8"]
 
 _LARGEST: Final = {"float8_e4m3fn": np.float32(448), "float8_e5m2": np.float32(57344)}
 _FUNCTIONS: Final = {
@@ -29,19 +29,6 @@ _FUNCTIONS: Final = {
 
 FLOAT8_TYPES: Final = frozenset(_FUNCTIONS)
 """The names of the types that floats are rounded to natively: ml_dtypes', which onnx has them of."""
-
-
-def float8_parameters(scales: Array, points: Array) -> Parameters:
-    """Return the parameters of a whole tensor of FLOAT8, whose zero point is 0.
-
-    Raises:
-        NotNative: There are several, or the scale is of another type.
-    """
-    if scales.size != 1 or points.size != 1:
-        raise NotNative("scales along an axis")
-    if scales.dtype != np.float32:
-        raise NotNative(f"codes of type {points.dtype} with scales of type {scales.dtype}")
-    return Parameters(np.float32(scales.item()), 0, points.dtype)
 
 
 def float8_codes(lowering: Lowering, value: Value, parameters: Parameters) -> WideCodes:

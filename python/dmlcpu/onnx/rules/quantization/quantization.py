@@ -23,8 +23,8 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import broadcast
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
-from dmlcpu.onnx.rules.quantization.float8_codes import FLOAT8_TYPES, float8_codes, float8_parameters, rounded_to_float8
-from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
+from dmlcpu.onnx.rules.quantization.float8_codes import FLOAT8_TYPES, float8_codes, rounded_to_float8
+from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES, WideCodes, wide_codes
 from dmlcpu.onnx.values import (
     AffineTable,
     Deferred,
@@ -186,7 +186,7 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     points: Value = Constant(np.zeros(1, named)) if zero_point is None else zero_point
     dtype = _type_of(points)
     if dtype in WIDE_TYPES:
-        return [_as_wide_codes(lowering, node, value, wide_parameters(scale, points))]
+        return [_as_wide_codes(lowering, node, value, parameters_of(scale, points, types=WIDE_TYPES))]
     if dtype not in CODE_TYPES and dtype.name in FLOAT8_TYPES:  # numpy puts names together anew
         return [_as_float8(lowering, node, value, constant(scale, "a scale"), constant(points, "a zero point"))]
     if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
@@ -229,7 +229,7 @@ def _as_float8(lowering: Lowering, node: Node, value: Value, scales: Array, poin
     if not node.attributes.get("saturate", 1) or points.astype(np.float32).any():
         raise NotNative(f"codes of type {points.dtype} that are shifted, or do not end with the largest")
     if not isinstance(value, Constant | Dequantized):
-        return float8_codes(lowering, value, float8_parameters(scales, points))
+        return float8_codes(lowering, value, parameters_of(Constant(scales), Constant(points), types=(points.dtype,)))
     floats = lowering.elements(value)
     if floats.dtype != np.float32 or scales.dtype != np.float32 or not isinstance(floats, np.ndarray):
         raise NotNative(f"an input of type {floats.dtype} with scales of type {scales.dtype}")

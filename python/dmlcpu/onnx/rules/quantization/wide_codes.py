@@ -17,10 +17,10 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import constant, present
+from dmlcpu.onnx.rules.operands import constant
 from dmlcpu.onnx.values import DeferredCodes, Dequantized, Table, Tensor, Value
 
-__all__ = ["WIDE_TYPES", "WideCodes", "wide_codes", "wide_parameters"]
+__all__ = ["WIDE_TYPES", "WideCodes", "wide_codes"]
 
 WIDE_TYPES: Final = (np.dtype(np.uint16), np.dtype(np.int16))
 
@@ -56,20 +56,6 @@ class WideCodes(DeferredCodes):
     def codes(self) -> Tensor:
         """Compute the codes."""
         return self._codes()
-
-
-def wide_parameters(scale: Value | None, zero_point: Value | None) -> Parameters:
-    """Return the parameters of a whole tensor of codes of 16 bits.
-
-    Raises:
-        NotNative: They are computed, there are several, or the codes have not 16 bits.
-    """
-    scales, points = constant(scale, "a scale"), constant(present(zero_point), "a zero point")
-    if scales.size != 1 or points.size != 1:
-        raise NotNative("scales along an axis")
-    if scales.dtype != np.float32 or points.dtype not in WIDE_TYPES:
-        raise NotNative(f"codes of type {points.dtype} with scales of type {scales.dtype}")
-    return Parameters(np.float32(scales.item()), int(points.item()), points.dtype)
 
 
 def wide_codes(lowering: Lowering, value: Value, parameters: Parameters) -> Value:
