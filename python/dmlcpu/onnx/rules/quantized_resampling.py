@@ -68,10 +68,11 @@ def resampled(
     codes: Tensor,
     shape: Sequence[int],
     taps: tuple[FreeTaps, FreeTaps],
-    given: Parameters,
-    wanted: Parameters,
+    parameters: tuple[Parameters, Parameters] | None = None,
 ) -> Tensor:
-    """Add the operator; an image of one row for 3-D tensors."""
+    """Add the operator, on codes as they are or from parameters to others; an image of one row for 3-D tensors."""
+    own = Parameters(np.float32(1), 0, codes.dtype)
+    given, wanted = parameters or (own, own)
     rows = (shape[2],) if len(shape) == 4 else (1,)
     image = as_image(lowering, codes)
     operands: list[Operand] = [image, *lowering.pair(given), *lowering.pair(wanted)]

@@ -89,11 +89,10 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
     """Return codes by single indices along an axis: the rows of an image that are nearest to none but themselves."""
     shape = list(codes.shape)
     shape[axis] = len(places)
-    own = Parameters(np.float32(1), 0, codes.dtype)
     if len(shape) == 4 and axis > 1:
         taps = [_nearest(range(length)) for length in shape[2:]]
         taps[axis - 2] = _nearest(places)
-        return resampled(lowering, codes, shape, (taps[0], taps[1]), own, own)
+        return resampled(lowering, codes, shape, (taps[0], taps[1]))
     # Images of one channel, whose layout is not chosen for channels; rows of single codes would be copied one by one.
     before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     if axis == len(shape) - 1:
@@ -102,7 +101,7 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
     else:
         given, wanted = (before, 1, codes.shape[axis], behind), (before, 1, len(places), behind)
         rows, columns = _nearest(places), _nearest(range(behind))
-    taken = resampled(lowering, lowering.reshaped(codes, given), wanted, (rows, columns), own, own)
+    taken = resampled(lowering, lowering.reshaped(codes, given), wanted, (rows, columns))
     return lowering.reshaped(taken, shape)
 
 

@@ -166,7 +166,7 @@ class Resized(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the resampling from codes to codes."""
-        return resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
+        return resampled(self._lowering, self._x.codes, self.shape, self._taps, (self._x.parameters, parameters))
 
     def floats(self) -> Tensor:
         """Interpolate the dequantized codes."""
@@ -282,8 +282,7 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
     single = np.zeros(1, np.int64)
     taps = (spatial[0] if len(spatial) == 2 else Taps(single, single, np.zeros(1, np.float32)), spatial[-1])
     if mode == b"linear" and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
-        own = Parameters(np.float32(1), 0, value.dtype)
-        return resampled(lowering, value, shape, taps, own, own)
+        return resampled(lowering, value, shape, taps)
     if mode == b"linear":
         if isinstance(value, AffineTable):
             return Resized(lowering, value, shape, taps)
@@ -294,8 +293,7 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
     def move(tensor: Tensor) -> Tensor:
         if tensor.dtype not in CODE_TYPES:
             return _nearest(lowering, tensor, shape, taps)
-        own = Parameters(np.float32(1), 0, tensor.dtype)
-        return resampled(lowering, tensor, shape, taps, own, own)
+        return resampled(lowering, tensor, shape, taps)
 
     def move_array(array: Array) -> Array:
         rows, columns = taps
