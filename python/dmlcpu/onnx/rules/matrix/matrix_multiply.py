@@ -33,7 +33,7 @@ _LEAST_FACTOR: Final = 2.0**-32
 _LARGEST_FACTOR: Final = 2.0**32
 
 
-@on_few_axes(0, 1)
+@on_few_axes(1)
 def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMul: of codes where both operands are quantized, else of floats."""
     a, b = present(inputs[0]), present(inputs[1])
@@ -66,7 +66,7 @@ def _multiple(value: Value) -> tuple[Value, np.float32]:
     return (x, number) if _LEAST_FACTOR <= abs(number) <= _LARGEST_FACTOR else (value, np.float32(1))
 
 
-@on_few_axes(0, 3)
+@on_few_axes(3)
 def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearMatMul."""
     a, b = factors(lowering, inputs[:6])
@@ -80,7 +80,7 @@ def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     return [Product(lowering, a, b).codes(scale, zero_point, zero_point.dtype)]
 
 
-@on_few_axes(0, 1)
+@on_few_axes(1)
 def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMulInteger."""
     a_codes, b_codes, a_zero_point, b_zero_point = (*inputs, None, None)[:4]

@@ -35,7 +35,7 @@ def _merged(a: Sequence[int], b: Sequence[int]) -> tuple[list[int], list[int]]:
     return lengths
 
 
-def on_few_axes(first: int, second: int) -> Callable[[Rule], Rule]:
+def on_few_axes(second: int) -> Callable[[Rule], Rule]:
     """Return a decorator of a rule of products that takes matrices with up to two batch axes.
 
     The rule becomes one for operands with any number of axes, where what is broadcast leaves no more than that:
@@ -43,13 +43,13 @@ def on_few_axes(first: int, second: int) -> Callable[[Rule], Rule]:
     column.
 
     Args:
-        first, second: The places of the operands among the node's inputs.
+        second: The place of the right operand among the node's inputs, of which the left one is the first.
     """
 
     def decorated(rule: Rule) -> Rule:
         @wraps(rule)
         def lower(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-            a, b = present(inputs[first]), present(inputs[second])
+            a, b = present(inputs[0]), present(inputs[second])
             ranks = len(a.shape), len(b.shape)
             if min(ranks) >= 2 and max(ranks) <= _MOST_AXES:
                 return rule(lowering, node, inputs)
@@ -63,7 +63,7 @@ def on_few_axes(first: int, second: int) -> Callable[[Rule], Rule]:
             if left[-1] != right[-2] or len(lengths[0]) > _MOST_AXES - 2 or 0 in (*a.shape, *b.shape):
                 raise NotNative(f"a product of {a.shape} and {b.shape}")
             operands = list(inputs)
-            operands[first] = reshaped(lowering, a, (*lengths[0], *left[-2:]))
+            operands[0] = reshaped(lowering, a, (*lengths[0], *left[-2:]))
             operands[second] = reshaped(lowering, b, (*lengths[1], *right[-2:]))
             [product] = rule(lowering, node, operands)
             rows, columns = left[-2:-1] if ranks[0] > 1 else (), right[-1:] if ranks[1] > 1 else ()
