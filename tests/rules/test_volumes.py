@@ -103,6 +103,14 @@ def test_maxima(random_numbers: np.random.Generator, attributes: Any, dtype: str
     assert_like_onnxruntime(builder.build(), {"x": x})
 
 
+@pytest.mark.parametrize("attributes", MAXIMA, ids=str)
+def test_maxima_with_channels_last(random_numbers: np.random.Generator, attributes: Any) -> None:
+    shape = (2, 7, 9, 6, 3)
+    builder = Builder()
+    builder.output(builder.node("com.microsoft.NhwcMaxPool", [builder.input("uint8", shape)], **attributes), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)})
+
+
 AVERAGES: Final = (
     {"kernel_shape": [3, 2, 2], "strides": [2, 2, 1]},
     {"kernel_shape": [2, 3, 3], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1], "count_include_pad": 1},

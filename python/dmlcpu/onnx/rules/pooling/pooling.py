@@ -104,28 +104,16 @@ def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MaxPool and GlobalMaxPool; of a volume the maxima of slices, and then across them."""
     value = present(inputs[0])
-    if len(value.shape) != VOLUME_RANK:
-        return image_max_pool(lowering, node, inputs)
-    _refuse_indices(node)
-    if isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
-        raise NotNative(f"a pooling of elements of type {value.dtype}")
-    window = window_of_pooling(node, value.shape[2:])
-    return [pooled_by_slices(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
-
-
-def _refuse_indices(node: Node) -> None:
+    rank = len(value.shape)
+    if rank not in (3, 4, VOLUME_RANK):
+        raise NotNative(f"a pooling of {rank} dimensions")
     if node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
         raise NotNative("the indices are asked for")
-
-
-def image_max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MaxPool and GlobalMaxPool of images."""
-    value = present(inputs[0])
-    if len(value.shape) not in (3, 4):
-        raise NotNative(f"a pooling of {len(value.shape)} dimensions")
-    _refuse_indices(node)
+    if rank == VOLUME_RANK and isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
+        raise NotNative(f"a pooling of elements of type {value.dtype}")
     window = window_of_pooling(node, value.shape[2:])
-    return [pooled_as_image(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
+    pooled = pooled_by_slices if rank == VOLUME_RANK else pooled_as_image
+    return [pooled(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
@@ -133,7 +121,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "GlobalAveragePool"): average_pool,
     ("", "MaxPool"): max_pool,
     ("", "GlobalMaxPool"): max_pool,
-    ("com.microsoft", "NhwcMaxPool"): with_channels_last(image_max_pool),
+    ("com.microsoft", "NhwcMaxPool"): with_channels_last(max_pool),
     **{
         ("com.microsoft", name): with_channels_last(between_codes(_pooled_average))
         for name in ("QLinearAveragePool", "QLinearGlobalAveragePool")
