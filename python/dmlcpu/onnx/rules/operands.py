@@ -34,6 +34,7 @@ __all__ = [
     "present",
     "shape_asked_for",
     "table_of",
+    "vector",
     "written",
 ]
 
@@ -70,6 +71,18 @@ def constant(value: Value | None, what: str) -> Array:
     if isinstance(value, Dequantized):
         return value.floats()
     raise NotNative(f"{what} is not a constant")
+
+
+def vector(value: Value | None, length: int, what: str) -> Array:
+    """Return a constant FLOAT32 vector.
+
+    Raises:
+        NotNative: It is none of this length.
+    """
+    array = constant(present(value), what)
+    if array.dtype != np.float32 or array.shape != (length,):
+        raise NotNative(f"{what} of type {array.dtype} and shape {array.shape} for rows of {length}")
+    return array
 
 
 def aligned(lowering: Lowering, value: Value | None, shape: Sequence[int], what: str) -> Operand:

@@ -24,8 +24,7 @@ from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.matrix.products import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
-from dmlcpu.onnx.rules.normalization.residual_normalization import vector
-from dmlcpu.onnx.rules.operands import computed, present, written
+from dmlcpu.onnx.rules.operands import computed, present, vector, written
 from dmlcpu.onnx.values import Value
 
 __all__ = ["RULES", "attention_scale", "row_of_places", "scaled_queries"]

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.element_operators import on_each_float
 from dmlcpu.onnx.rules.element_wise.activation import table_only
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.native_functions import FloatUnary
-from dmlcpu.onnx.rules.operands import computed_floats, constant, present
+from dmlcpu.onnx.rules.operands import computed_floats, present, vector
 from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "gelu_by_error_function", "gelu_by_tanh"]
@@ -85,10 +85,7 @@ def _biased(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> V
     x, bias = (present(inputs[0]), (*inputs, None)[1])
     if bias is None:
         return x
-    vector = constant(bias, "the bias")
-    if vector.dtype != np.float32 or vector.shape != x.shape[-1:]:
-        raise NotNative(f"a bias of type {vector.dtype} and shape {vector.shape}")
-    return plus(lowering, node, (node.inputs[0], x), Constant(vector))
+    return plus(lowering, node, (node.inputs[0], x), Constant(vector(bias, x.shape[-1], "the bias")))
 
 
 def bias_gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

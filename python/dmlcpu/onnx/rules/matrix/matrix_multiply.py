@@ -22,7 +22,7 @@ from dmlcpu.onnx.rules.matrix.products import (
     product_of_codes,
     times,
 )
-from dmlcpu.onnx.rules.operands import aligned, constant, present
+from dmlcpu.onnx.rules.operands import aligned, present, vector
 from dmlcpu.onnx.rules.quantization.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Deferred, Tensor, Value
 
@@ -97,12 +97,7 @@ def matmul_integer_to_float(lowering: Lowering, node: Node, inputs: Sequence[Val
 
 def _biased(lowering: Lowering, a: Factor, b: Factor, bias: Value | None) -> Product:
     """Return a product that is of floats, with a constant row vector."""
-    if bias is None:
-        return Product(lowering, a, b)
-    array = constant(bias, "the bias")
-    if array.dtype != np.float32 or array.shape != b.shape[-1:]:
-        raise NotNative(f"a bias of type {array.dtype} and shape {array.shape}")
-    return Product(lowering, a, b, array)
+    return Product(lowering, a, b, None if bias is None else vector(bias, b.shape[-1], "the bias"))
 
 
 def dynamic_quantize_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

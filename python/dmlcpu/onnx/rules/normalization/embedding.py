@@ -19,8 +19,7 @@ from dmlcpu.onnx.rules.movement.gathered_values import looked_up
 from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization
-from dmlcpu.onnx.rules.normalization.residual_normalization import vector
-from dmlcpu.onnx.rules.operands import computed, constant, present
+from dmlcpu.onnx.rules.operands import computed, present, vector
 from dmlcpu.onnx.rules.quantization.quantization import dequantize_linear
 from dmlcpu.onnx.rules.reduction.reduction import sum_of_integers
 from dmlcpu.onnx.values import Tensor, Value
@@ -117,8 +116,7 @@ def _normalized(lowering: Lowering, node: Node, embedding: _Embedding) -> Sequen
     _check_shapes(node, embedding)
     width = embedding.tables[0].shape[-1]
     parameters = [
-        vector(Constant(constant(value, what)), width, what)
-        for value, what in ((embedding.weight, "the weight"), (embedding.bias, "the bias"))
+        vector(value, width, what) for value, what in ((embedding.weight, "the weight"), (embedding.bias, "the bias"))
     ]
     total = _summed(lowering, node, embedding)
     if not isinstance(total, Tensor):

@@ -15,22 +15,10 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, plus
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization, root_mean_square_normalization
-from dmlcpu.onnx.rules.operands import constant, present
+from dmlcpu.onnx.rules.operands import present, vector
 from dmlcpu.onnx.values import Deferred, Value
 
-__all__ = ["RULES", "vector"]
-
-
-def vector(value: Value | None, length: int, what: str) -> Array:
-    """Return a constant FLOAT32 vector.
-
-    Raises:
-        NotNative: It is none of this length.
-    """
-    array = constant(present(value), what)
-    if array.dtype != np.float32 or array.shape != (length,):
-        raise NotNative(f"{what} of type {array.dtype} and shape {array.shape} for rows of {length}")
-    return array
+__all__ = ["RULES"]
 
 
 def skip_layer_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
