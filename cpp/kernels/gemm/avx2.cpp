@@ -380,14 +380,7 @@ constinit const GemmKernels avx2::gemm = {.mr = kMr,
                                           .nr = kNr,
                                           .kr = kKr,
                                           .products_per_cycle = 32,
-                                          .cycles_of_rows = 0,
-                                          .cycles_of_area = 0,
-                                          .multiplies_signed = false,
-                                          .multiplies_planes = false,
-                                          .loads_rows_as_tiles = false,
-                                          .most_exact_terms = 0,
                                           .least_columns = kNr,
-                                          .tasks_of_thread = 4,
                                           .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -221,12 +221,7 @@ constinit const GemmKernels avx512_vnni::gemm = {.mr = kMr,
                                                  .products_per_cycle = 128,
                                                  .cycles_of_rows = 100,
                                                  .cycles_of_area = 180,
-                                                 .multiplies_signed = false,
-                                                 .multiplies_planes = false,
-                                                 .loads_rows_as_tiles = false,
-                                                 .most_exact_terms = 0,
                                                  .least_columns = kNr,
-                                                 .tasks_of_thread = 4,
                                                  .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -108,16 +108,16 @@ struct GemmKernels {
   std::size_t kr;             // k is a multiple of it
   double products_per_cycle;  // each with its addition, at best; for choices of algorithms
   // Beside products, of 32 rows and of these by 16 columns, for choices of kernels.
-  double cycles_of_rows;
-  double cycles_of_area;
-  bool multiplies_signed;  // a may be signed as well
-  bool multiplies_planes;  // a may be a filter and b activations
+  double cycles_of_rows = 0.0;
+  double cycles_of_area = 0.0;
+  bool multiplies_signed = false;  // a may be signed as well
+  bool multiplies_planes = false;  // a may be a filter and b activations
   // A step of k is whole cache lines of tiles of a: rows that begin amid lines are slow, or copied, and each part of a
   // block that several threads divide loads the rows anew.
-  bool loads_rows_as_tiles;
-  std::size_t most_exact_terms;  // of rows that are read no further than to the end of their last cache line; or 0
-  std::size_t least_columns;     // of such a part
-  int tasks_of_thread;           // that work is cut into for each of several threads, where it can be
+  bool loads_rows_as_tiles = false;
+  std::size_t most_exact_terms = 0;  // of rows that are read no further than to the end of their last cache line; or 0
+  std::size_t least_columns;         // of such a part
+  int tasks_of_thread = 4;           // that work is cut into for each of several threads, where it can be
   GemmFunction multiply;
 };
 

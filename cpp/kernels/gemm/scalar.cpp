@@ -61,14 +61,9 @@ constinit const GemmKernels scalar::gemm = {.mr = kMr,
                                             .nr = kNr,
                                             .kr = kKr,
                                             .products_per_cycle = 1,
-                                            .cycles_of_rows = 0,
-                                            .cycles_of_area = 0,
                                             .multiplies_signed = true,
                                             .multiplies_planes = true,
-                                            .loads_rows_as_tiles = false,
-                                            .most_exact_terms = 0,
                                             .least_columns = kNr,
-                                            .tasks_of_thread = 4,
                                             .multiply = multiply};
 
 }  // namespace dmlcpu
