@@ -16,8 +16,8 @@
 namespace dmlcpu {
 namespace {
 
-// Sums that become floats together, of several rows where these are short, while they are in the level-1 cache.
-constexpr std::int64_t kSumsAtOnce = 4096;
+// Outputs that stages follow together, of several rows where these are short, while they are in the level-1 cache.
+constexpr std::int64_t kOutputsBeforeStages = 4096;
 
 class DepthwiseConvolution final : public ConvolutionAlgorithm {
  public:
@@ -51,9 +51,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   std::vector<std::int8_t> taps_present() const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                 std::uint8_t* memory) const noexcept;
-  // Makes floats of the sums of some rows.
-  void scale_rows(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::int64_t first_row,
-                  std::int64_t end_row) const noexcept;
   // Outputs of one row, which is so many behind the first one of the buffers.
   void convolve(const ConvolutionDispatch& dispatch, std::int64_t first_row, std::int64_t row_of_buffer,
                 std::int64_t columns, const std::uint8_t* memory, std::uint8_t* output) const noexcept;
@@ -108,37 +105,18 @@ void DepthwiseConvolution::run_task(const ConvolutionDispatch& dispatch, const P
                                     std::uint8_t* memory) const noexcept {
   std::int64_t loaded = 0;
   const auto rows_at_once = static_cast<std::int64_t>(output_rows_);
-  const std::int64_t rows_of_sums = kSumsAtOnce / (task.columns * geometry_.output_channels);
-  std::int64_t first_sums = task.first_row;  // of those that are not yet scaled
-  const PlaneStrides& strides = geometry_.output;
+  const std::int64_t rows_before_stages = kOutputsBeforeStages / (task.columns * geometry_.output_channels);
+  std::int64_t unfinished = task.first_row;
   for (std::int64_t row = task.first_row; row < task.end_row; row += rows_at_once) {
     loaded = interleaved_.load(dispatch.source, task, row, loaded, memory);
-    for (std::int64_t i = 0; i < std::min(rows_at_once, task.end_row - row); ++i) {
-      std::uint8_t* output =
-          dispatch.output +
-          geometry_.output_bytes * (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w);
-      convolve(dispatch, row, i, task.columns, memory, output);
-      if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
-    }
     const std::int64_t end = std::min(row + rows_at_once, task.end_row);
-    if (dispatch.to_floats == nullptr || (end < task.end_row && end - first_sums < rows_of_sums)) continue;
-    scale_rows(dispatch, task, first_sums, end);
-    first_sums = end;
+    for (std::int64_t i = 0; i < end - row; ++i) {
+      convolve(dispatch, row, i, task.columns, memory, interleaved_.strips().output(dispatch, task, row + i));
+    }
+    if (end < task.end_row && end - unfinished < rows_before_stages) continue;
+    interleaved_.strips().finish(dispatch, task, unfinished, end);
+    unfinished = end;
   }
-}
-
-void DepthwiseConvolution::scale_rows(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
-                                      std::int64_t first_row, std::int64_t end_row) const noexcept {
-  const PlaneStrides& strides = geometry_.output;
-  dispatch.to_floats->apply(
-      {.sums = dispatch.output + geometry_.output_bytes *
-                                     (task.image * strides.n + first_row * strides.h + task.first_column * strides.w),
-       .runs = as_size(end_row - first_row),
-       .run_stride = as_size(strides.h),
-       .pixels = as_size(task.columns),
-       .pixel_stride = as_size(strides.w),
-       .first_channel = 0,
-       .channels = channels_});
 }
 
 void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::int64_t first_row,

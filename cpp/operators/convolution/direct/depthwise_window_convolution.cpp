@@ -128,8 +128,6 @@ class DepthwiseWindowConvolution final : public ArrangedConvolution {
   // The rows of the windows of some output rows, of which those outside the input are the padding.
   void find_rows(const std::uint8_t* input, std::int64_t image, std::int64_t first_row, std::size_t output_rows,
                  const std::uint8_t* padding, const std::uint8_t** rows) const noexcept;
-  void finish_rows(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::size_t rows,
-                   std::uint8_t* output) const noexcept;
   // The part of rows in which a phase of the outputs of a strip is computed.
   void run_phase(DepthwiseWindowRun run, const PaddedStrips::Task& task, std::int64_t phase,
                  const std::uint8_t* const* rows) const noexcept;
@@ -208,7 +206,6 @@ void DepthwiseWindowConvolution::find_rows(const std::uint8_t* input, std::int64
 void DepthwiseWindowConvolution::run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                                           const std::uint8_t* padding, std::int32_t* partial_sums) const noexcept {
   const std::uint8_t* rows[kMostRows];
-  const PlaneStrides& strides = geometry_.output;
   DepthwiseWindowRun run = {
       .window = window_,
       .slices = slices_,
@@ -229,42 +226,23 @@ void DepthwiseWindowConvolution::run_task(const ConvolutionDispatch& dispatch, c
       .output_zero_point = dispatch.output_zero_point,
       .flip = dispatch.output_flip,
       .output = nullptr,
-      .output_pixel_stride = as_size(phases_ * strides.w),
-      .output_row_stride = as_size(strides.h),
+      .output_pixel_stride = as_size(phases_ * geometry_.output.w),
+      .output_row_stride = as_size(geometry_.output.h),
       .partial_sums = partial_sums};
   const bool has_stages = dispatch.epilogue != nullptr || dispatch.to_floats != nullptr;
   const std::int64_t at_once = has_stages ? kRowsBeforeStages : kRowsAtOnce;
   for (std::int64_t row = task.first_row; row < task.end_row; row += at_once) {
-    run.output_rows = as_size(std::min(at_once, task.end_row - row));
+    const std::int64_t end = std::min(row + at_once, task.end_row);
+    run.output_rows = as_size(end - row);
     find_rows(dispatch.source.data, task.image, row, run.output_rows, padding, rows);
-    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (task.image * strides.n + row * strides.h +
-                                                                       task.first_column * strides.w);
+    std::uint8_t* output = strips_.output(dispatch, task, row);
     if (geometry_.ends_in_sums()) {
       run.sums = reinterpret_cast<std::int32_t*>(output);
     } else {
       run.output = output;
     }
     for (std::int64_t phase = 0; phase < std::min(phases_, task.columns); ++phase) run_phase(run, task, phase, rows);
-    finish_rows(dispatch, task, run.output_rows, output);
-  }
-}
-
-// Makes floats of sums, or applies the stages, where there are any.
-void DepthwiseWindowConvolution::finish_rows(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
-                                             std::size_t rows, std::uint8_t* output) const noexcept {
-  const PlaneStrides& strides = geometry_.output;
-  if (dispatch.to_floats != nullptr) {
-    dispatch.to_floats->apply({.sums = output,
-                               .runs = rows,
-                               .run_stride = as_size(strides.h),
-                               .pixels = as_size(task.columns),
-                               .pixel_stride = as_size(strides.w),
-                               .first_channel = 0,
-                               .channels = channels_});
-  }
-  if (dispatch.epilogue == nullptr) return;
-  for (std::size_t i = 0; i < rows; ++i, output += strides.h) {
-    dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
+    strips_.finish(dispatch, task, row, end);
   }
 }
 

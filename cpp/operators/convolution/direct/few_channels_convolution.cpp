@@ -166,7 +166,6 @@ void FewChannelsConvolution::run(const ConvolutionDispatch& dispatch, std::uint8
 
 void FewChannelsConvolution::run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                                       std::uint8_t* own) const noexcept {
-  const PlaneStrides& strides = geometry_.output;
   const auto** rows = reinterpret_cast<const std::uint8_t**>(own + rows_);
   std::uint8_t* const ring = own + ring_at_;
   FewChannelsRun run = {.rows = rows,
@@ -192,10 +191,10 @@ void FewChannelsConvolution::run_task(const ConvolutionDispatch& dispatch, const
     for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
       rows[r] = ring + ring_.offset(top + r * geometry_.dilation_height);
     }
-    std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
+    std::uint8_t* output = strips_.output(dispatch, task, row);
     if (writes_rows()) {
       run.output = output;
-      run.output_channel_stride = as_size(strides.c);
+      run.output_channel_stride = as_size(geometry_.output.c);
     }
     kernels_.convolve(run);
     if (!writes_rows()) {
@@ -205,9 +204,9 @@ void FewChannelsConvolution::run_task(const ConvolutionDispatch& dispatch, const
                                          .columns = run.pixels,
                                          .flip = 0,
                                          .output = output,
-                                         .output_row_stride = as_size(strides.w)});
+                                         .output_row_stride = as_size(geometry_.output.w)});
     }
-    if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, run.pixels, channels_, channels_);
+    strips_.finish(dispatch, task, row, row + 1);
   }
 }
 

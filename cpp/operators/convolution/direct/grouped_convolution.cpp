@@ -143,8 +143,6 @@ class GroupedConvolution final : public ArrangedConvolution {
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
   // Pixels of a row, of which `run` tells all but how many.
   void convolve(GroupedRun run, std::size_t pixels) const noexcept;
-  // What is done to a row's codes or sums once they are there.
-  void finish_row(const ConvolutionDispatch& dispatch, std::size_t pixels, std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
@@ -228,7 +226,6 @@ void GroupedConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* 
 void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                                   std::uint8_t* own) const noexcept {
   auto* offsets = reinterpret_cast<std::size_t*>(own + tap_offsets_);
-  const PlaneStrides& strides = geometry_.output;
   std::int64_t loaded = 0;
   for (std::int64_t row = task.first_row; row < task.end_row; ++row) {
     const std::int64_t top = row * geometry_.stride_height;
@@ -240,8 +237,7 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
         offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
       }
     }
-    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (task.image * strides.n + row * strides.h +
-                                                                       task.first_column * strides.w);
+    std::uint8_t* output = strips_.output(dispatch, task, row);
     const bool ends_in_sums = geometry_.ends_in_sums();
     convolve({.activations = own + ring_at_,
               .pixel_step = as_size(geometry_.stride_width) * channels_,
@@ -258,24 +254,11 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
               .output_zero_point = dispatch.output_zero_point,
               .flip = dispatch.output_flip,
               .output = ends_in_sums ? nullptr : output,
-              .output_pixel_stride = as_size(strides.w),
+              .output_pixel_stride = as_size(geometry_.output.w),
               .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(output) : nullptr},
              as_size(task.columns));
-    finish_row(dispatch, as_size(task.columns), output);
+    strips_.finish(dispatch, task, row, row + 1);
   }
-}
-
-void GroupedConvolution::finish_row(const ConvolutionDispatch& dispatch, std::size_t pixels,
-                                    std::uint8_t* output) const noexcept {
-  if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, pixels, channels_, channels_);
-  if (dispatch.to_floats == nullptr) return;
-  dispatch.to_floats->apply({.sums = output,
-                             .runs = 1,
-                             .run_stride = 0,
-                             .pixels = pixels,
-                             .pixel_stride = as_size(geometry_.output.w),
-                             .first_channel = 0,
-                             .channels = channels_});
 }
 
 void GroupedConvolution::convolve(GroupedRun run, std::size_t pixels) const noexcept {

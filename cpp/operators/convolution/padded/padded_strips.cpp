@@ -63,6 +63,30 @@ PaddedStrips::Task PaddedStrips::task(std::size_t index) const {
           .end_row = first_row(band + 1)};
 }
 
+std::uint8_t* PaddedStrips::output(const ConvolutionDispatch& dispatch, const Task& task, std::int64_t row) const {
+  const PlaneStrides& strides = geometry_.output;
+  return dispatch.output +
+         geometry_.output_bytes * (task.image * strides.n + row * strides.h + task.first_column * strides.w);
+}
+
+void PaddedStrips::finish(const ConvolutionDispatch& dispatch, const Task& task, std::int64_t first_row,
+                          std::int64_t end_row) const noexcept {
+  const std::size_t channels = as_size(geometry_.output_channels);
+  if (dispatch.to_floats != nullptr) {
+    dispatch.to_floats->apply({.sums = output(dispatch, task, first_row),
+                               .runs = as_size(end_row - first_row),
+                               .run_stride = as_size(geometry_.output.h),
+                               .pixels = as_size(task.columns),
+                               .pixel_stride = as_size(geometry_.output.w),
+                               .first_channel = 0,
+                               .channels = channels});
+  }
+  if (dispatch.epilogue == nullptr) return;
+  for (std::int64_t row = first_row; row < end_row; ++row) {
+    dispatch.epilogue->apply(output(dispatch, task, row), as_size(task.columns), channels, channels);
+  }
+}
+
 std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernels& kernels, const Task& task,
                                 std::int64_t top, std::int64_t loaded, std::uint8_t* ring) const noexcept {
   return ring_.fill(top, loaded, ring, [&](std::int64_t padded_row, std::uint8_t* target) {

@@ -49,6 +49,12 @@ class PaddedStrips {
     return window_extent(outputs, geometry_.stride_width, geometry_.kernel_width, geometry_.dilation_width);
   }
 
+  // Where a row of a task begins in the output.
+  std::uint8_t* output(const ConvolutionDispatch& dispatch, const Task& task, std::int64_t row) const;
+  // What is done to the codes or sums of rows of a task once they are there, of all channels.
+  void finish(const ConvolutionDispatch& dispatch, const Task& task, std::int64_t first_row,
+              std::int64_t end_row) const noexcept;
+
   // RowRing::fill of a task's part of the rows.
   std::int64_t load(const ActivationSource& source, const PackKernels& kernels, const Task& task, std::int64_t top,
                     std::int64_t loaded, std::uint8_t* ring) const noexcept;
