@@ -62,7 +62,9 @@ struct ConvolutionGeometry {
   }
   std::int64_t read_width() const { return window_extent(output_width, stride_width, kernel_width, dilation_width); }
 
-  // Of an image, in floating point.
+  // From the first row of a window to its last, in floating point, as the next.
+  double window_rows() const { return window_extent(1.0, 1.0, as_number(kernel_height), as_number(dilation_height)); }
+  // Of an image.
   double read_pixels() const {
     return window_extent(as_number(output_height), as_number(stride_height), as_number(kernel_height),
                          as_number(dilation_height)) *

@@ -44,12 +44,9 @@ ConvolutionGeometry joined_rows(ConvolutionGeometry geometry) {
   return geometry;
 }
 
-double ring_rows(const ConvolutionGeometry& geometry) {
-  return window_extent(1.0, 1.0, as_number(geometry.kernel_height), as_number(geometry.dilation_height));
-}
 double strip_columns(const ConvolutionGeometry& geometry) {
   const double ring_bytes = static_cast<double>(cache_sizes().level_2) / 4.0;
-  const double fit = ring_bytes / (ring_rows(geometry) * as_number(geometry.input_channels));
+  const double fit = ring_bytes / (geometry.window_rows() * as_number(geometry.input_channels));
   const double columns = std::max(fit, as_number(kLeastStripColumns));
   return std::min(columns, as_number(geometry.output_width));
 }
@@ -70,7 +67,7 @@ class FewChannelsConvolution final : public ConvolutionAlgorithm {
         groups_(divide_up(geometry.input_channels, kGroup)),
         strip_columns_(columns_of_strip(geometry_)),
         group_bytes_(as_size(strips_.columns_read(strip_columns_) * kGroup)),
-        ring_(static_cast<std::int64_t>(ring_rows(geometry_)), as_size(groups_) * group_bytes_) {
+        ring_(static_cast<std::int64_t>(geometry_.window_rows()), as_size(groups_) * group_bytes_) {
     for (std::int64_t column = 0; column < geometry_.kernel_width; ++column) {
       for (std::int64_t group = 0; group < groups_; ++group) {
         offsets_.push_back(as_size(group) * group_bytes_ + as_size(column * geometry_.dilation_width * kGroup));
@@ -291,7 +288,7 @@ bool are_few(const ConvolutionGeometry& geometry, const FewChannelsKernels& kern
                           as_number(divide_up(geometry.input_channels, kGroup) * kGroup) /
                           as_number(geometry.input_channels);
   const double taps = as_number(geometry.kernel_height) * as_number(geometry.kernel_width);
-  const double rows_loaded = (kRowsOfBand + ring_rows(geometry) - 1.0) / kRowsOfBand;
+  const double rows_loaded = (kRowsOfBand + geometry.window_rows() - 1.0) / kRowsOfBand;
   double share = 1.0;
   if (geometry.dilation_height > 1) {
     share *= share_inside(geometry.output_height, geometry.stride_height, geometry.kernel_height,
@@ -312,7 +309,7 @@ bool few_channels_applies(const ConvolutionGeometry& geometry, const ExecutionTa
   const ConvolutionGeometry joined = joined_rows(geometry);
   return joined.output_width >= kLeastColumns && (joined.input.c == 1 || joined.input.w == 1) &&
          (joined.output.c == 1 || joined.output.w == 1) &&
-         PaddedStrips::applies(joined, strip_columns(joined) + as_number(kLeastStripColumns), ring_rows(joined)) &&
+         PaddedStrips::applies(joined, strip_columns(joined) + as_number(kLeastStripColumns), joined.window_rows()) &&
          are_few(geometry, *kernels);
 }
 

@@ -30,12 +30,9 @@ constexpr double kRingBytes = 1 << 16;
 // Output columns that a strip has at least, where there are as many.
 constexpr double kLeastStripColumns = 16.0;
 
-double ring_rows(const ConvolutionGeometry& geometry) {
-  return window_extent(1.0, 1.0, as_number(geometry.kernel_height), as_number(geometry.dilation_height));
-}
 double strip_columns(const ConvolutionGeometry& geometry) {
   const double column_bytes =
-      as_number(geometry.stride_width) * as_number(geometry.input_channels) * ring_rows(geometry);
+      as_number(geometry.stride_width) * as_number(geometry.input_channels) * geometry.window_rows();
   return std::min(std::max(std::floor(kRingBytes / column_bytes), kLeastStripColumns),
                   as_number(geometry.output_width));
 }
@@ -118,7 +115,7 @@ class GroupedConvolution final : public ArrangedConvolution {
         target_(target),
         kernels_(*target.kernels().grouped),
         strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)), 1,
-                static_cast<std::int64_t>(ring_rows(geometry))),
+                static_cast<std::int64_t>(geometry.window_rows())),
         channels_(as_size(geometry.output_channels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
         group_lanes_(lanes_of_group(geometry)),
@@ -310,7 +307,7 @@ bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&
   const double groups_of_block =
       lanes_of_group(geometry) == 4 ? kernels.groups_of_block_by_four : kernels.groups_of_block;
   if (as_number(geometry.groups) <= groups_of_block * blocks) return false;
-  return PaddedStrips::applies(geometry, strip_columns(geometry), ring_rows(geometry));
+  return PaddedStrips::applies(geometry, strip_columns(geometry), geometry.window_rows());
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,

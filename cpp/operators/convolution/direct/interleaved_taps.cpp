@@ -72,9 +72,7 @@ bool InterleavedTaps::applies(const ConvolutionGeometry& geometry) {
   // Rounded up to a multiple of four.
   const double columns = std::max(as_number(kInterleavedBytes) / bytes_of_output, as_number(kLeastStripColumns)) + 3.0;
   const double strip = std::min(columns, as_number(geometry.output_width));
-  const double ring =
-      window_extent(1.0, 1.0, as_number(geometry.kernel_height), as_number(geometry.dilation_height)) + 3.0;
-  return PaddedStrips::applies(geometry, strip, ring + 4.0 * buffers_of(geometry));
+  return PaddedStrips::applies(geometry, strip, geometry.window_rows() + 3.0 + 4.0 * buffers_of(geometry));
 }
 
 InterleavedTaps::InterleavedTaps(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
