@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "operators/element_types.h"
 #include "operators/element_wise/element_runs.h"
 
 namespace dmlcpu {
@@ -33,22 +34,17 @@ class WideCast final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    switch (input_) {
-      case DataType::float32:
-        return convert<float, std::int64_t>(tensors, [](float value) { return to_int64(value); });
-      case DataType::int32:
-        return convert<std::int32_t, std::int64_t>(tensors, [](std::int32_t value) -> std::int64_t { return value; });
-      case DataType::uint8:
-        return convert<std::uint8_t, std::int64_t>(tensors, [](std::uint8_t value) -> std::int64_t { return value; });
-      case DataType::int8:
-        return convert<std::int8_t, std::int64_t>(tensors, [](std::int8_t value) -> std::int64_t { return value; });
-      default:
-        break;
+    if (input_ == DataType::int64) {
+      return with_element_of_type<float, std::int32_t>(output_, [&]<class To>(To) {
+        convert<std::int64_t, To>(tensors, [](std::int64_t value) { return static_cast<To>(value); });
+      });
     }
-    if (output_ == DataType::float32) {
-      return convert<std::int64_t, float>(tensors, [](std::int64_t value) { return static_cast<float>(value); });
+    if (input_ == DataType::float32) {
+      return convert<float, std::int64_t>(tensors, [](float value) { return to_int64(value); });
     }
-    convert<std::int64_t, std::int32_t>(tensors, [](std::int64_t value) { return static_cast<std::int32_t>(value); });
+    with_element_of_type<std::int32_t, std::uint8_t, std::int8_t>(input_, [&]<class From>(From) {
+      convert<From, std::int64_t>(tensors, [](From value) -> std::int64_t { return value; });
+    });
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
+#include "operators/element_types.h"
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
@@ -52,37 +53,22 @@ class DequantizedMatrix {
   // element, parameter_step lines on.
   void read(const TensorPointers& tensors, const void* first, std::int64_t stride, std::int64_t count,
             std::int64_t line, std::int64_t parameter_step, float* values) const {
-    switch (type_) {
-      case DataType::uint8:
-        return read_elements<std::uint8_t>(tensors, first, stride, count, line, parameter_step, values);
-      case DataType::int8:
-        return read_elements<std::int8_t>(tensors, first, stride, count, line, parameter_step, values);
-      case DataType::uint16:
-        return read_elements<std::uint16_t>(tensors, first, stride, count, line, parameter_step, values);
-      case DataType::int16:
-        return read_elements<std::int16_t>(tensors, first, stride, count, line, parameter_step, values);
-      case DataType::uint32:
-        return read_elements<std::uint32_t>(tensors, first, stride, count, line, parameter_step, values);
-      default:
-        return read_elements<std::int32_t>(tensors, first, stride, count, line, parameter_step, values);
-    }
+    with_element_of_type<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t>(
+        type_, [&]<class Element>(Element) {
+          const auto* elements = static_cast<const Element*>(first);
+          const auto* zero_points = static_cast<const Element*>(tensors[zero_point_number_]);
+          for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t parameter = line + i * parameter_step;
+            const std::int64_t zero_point = zero_points == nullptr ? 0 : zero_points[parameter * zero_point_.stride];
+            const auto difference = static_cast<float>(std::int64_t{elements[i * stride]} - zero_point);
+            values[i] =
+                difference *
+                value_as_float(element(tensors[scale_number_], scale_type_, parameter * scale_.stride), scale_type_);
+          }
+        });
   }
 
  private:
-  template <class Element>
-  void read_elements(const TensorPointers& tensors, const void* first, std::int64_t stride, std::int64_t count,
-                     std::int64_t line, std::int64_t parameter_step, float* values) const {
-    const auto* elements = static_cast<const Element*>(first);
-    const auto* zero_points = static_cast<const Element*>(tensors[zero_point_number_]);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t parameter = line + i * parameter_step;
-      const std::int64_t zero_point = zero_points == nullptr ? 0 : zero_points[parameter * zero_point_.stride];
-      const auto difference = static_cast<float>(std::int64_t{elements[i * stride]} - zero_point);
-      values[i] = difference *
-                  value_as_float(element(tensors[scale_number_], scale_type_, parameter * scale_.stride), scale_type_);
-    }
-  }
-
   DataType type_, scale_type_;
   std::size_t scale_number_, zero_point_number_;
   LineParameter scale_, zero_point_;

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
+#include "operators/element_types.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/strides/element_width.h"
@@ -77,14 +78,8 @@ class ScatterElements final : public CompiledOperator {
   void run(const TensorPointers& tensors) const override {
     copy_.run(tensors[kInput], tensors[kOutput]);
     if (reduction_ == Reduction::none) return write(tensors);
-    switch (desc().tensor(kOutput).type) {
-      case DataType::int32:
-        return reduce<std::int32_t>(tensors);
-      case DataType::int64:
-        return reduce<std::int64_t>(tensors);
-      default:
-        return reduce<float>(tensors);
-    }
+    with_element_of_type<std::int32_t, std::int64_t, float>(desc().tensor(kOutput).type,
+                                                            [&]<class Element>(Element) { reduce<Element>(tensors); });
   }
 
  private:

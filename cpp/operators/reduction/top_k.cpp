@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "operators/attributes.h"
+#include "operators/element_types.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
@@ -127,18 +128,8 @@ class TopK final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    switch (desc().tensor(kInput).type) {
-      case DataType::uint8:
-        return find<std::uint8_t>(tensors);
-      case DataType::int8:
-        return find<std::int8_t>(tensors);
-      case DataType::int32:
-        return find<std::int32_t>(tensors);
-      case DataType::int64:
-        return find<std::int64_t>(tensors);
-      default:
-        return find<float>(tensors);
-    }
+    with_element_of_type<std::uint8_t, std::int8_t, std::int32_t, std::int64_t, float>(
+        desc().tensor(kInput).type, [&]<class Element>(Element) { find<Element>(tensors); });
   }
 
  private:

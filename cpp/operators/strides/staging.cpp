@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operators/element_types.h"
 #include "operators/sizes.h"
 #include "operators/strides/element_rows.h"
 #include "operators/strides/element_width.h"
@@ -86,33 +87,14 @@ void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int
 }
 
 void gather_as_float(const void* first, DataType type, std::int64_t stride, std::size_t count, float* values) {
-  switch (type) {
-    case DataType::float32:
-      return convert_elements<float>(first, stride, count, values);
-    case DataType::float16: {
-      const auto* source = static_cast<const std::uint16_t*>(first);
-      for (std::size_t i = 0; i < count; ++i) values[i] = widen({source[static_cast<std::int64_t>(i) * stride]});
-      return;
-    }
-    case DataType::uint32:
-      return convert_elements<std::uint32_t>(first, stride, count, values);
-    case DataType::uint16:
-      return convert_elements<std::uint16_t>(first, stride, count, values);
-    case DataType::uint8:
-      return convert_elements<std::uint8_t>(first, stride, count, values);
-    case DataType::int32:
-      return convert_elements<std::int32_t>(first, stride, count, values);
-    case DataType::int16:
-      return convert_elements<std::int16_t>(first, stride, count, values);
-    case DataType::int8:
-      return convert_elements<std::int8_t>(first, stride, count, values);
-    case DataType::int64:
-      return convert_elements<std::int64_t>(first, stride, count, values);
-    case DataType::uint4:
-    case DataType::int4:
-    case DataType::unknown:
-      break;
+  if (type == DataType::float16) {
+    const auto* source = static_cast<const std::uint16_t*>(first);
+    for (std::size_t i = 0; i < count; ++i) values[i] = widen({source[static_cast<std::int64_t>(i) * stride]});
+    return;
   }
+  with_element_of_type<float, std::uint32_t, std::uint16_t, std::uint8_t, std::int32_t, std::int16_t, std::int8_t,
+                       std::int64_t>(
+      type, [&]<class Element>(Element) { convert_elements<Element>(first, stride, count, values); });
 }
 
 float value_as_float(const void* data, DataType type, float otherwise) {
