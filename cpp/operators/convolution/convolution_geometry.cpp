@@ -62,12 +62,17 @@ DepthWindow depth_window(const OperatorDesc& desc, const TensorLayout& input, co
                              .dilation = numbers[3],
                              .padding = numbers[4]};
   const std::int64_t channels = input.sizes[1];
-  if (depth.input < 1 || depth.output < 1 || depth.stride < 1 || depth.dilation < 1 ||
-      input.sizes[0] % depth.input != 0 || output.sizes[0] % depth.output != 0 ||
-      input.sizes[0] / depth.input != output.sizes[0] / depth.output || depth.taps < 2 ||
-      depth.taps > static_cast<std::int64_t>(kMostWindowSlices) || output.sizes[1] != channels ||
+  if (depth.input < 1 || depth.output < 1 || depth.stride < 1 || depth.dilation < 1) {
+    throw std::invalid_argument(desc.type + ": depth_window has slices, a stride and a dilation");
+  }
+  if (input.sizes[0] % depth.input != 0 || output.sizes[0] % depth.output != 0 ||
+      input.sizes[0] / depth.input != output.sizes[0] / depth.output) {
+    throw std::invalid_argument(desc.type + ": input and output are not as many volumes of depth_window's slices");
+  }
+  if (depth.taps < 2 || depth.taps > static_cast<std::int64_t>(kMostWindowSlices) || output.sizes[1] != channels ||
       desc.attribute("group_count")[0] != channels) {
-    throw std::invalid_argument(desc.type + ": slices, taps and groups do not fit together");
+    throw std::invalid_argument(desc.type + ": windows of volumes are depthwise, with 2 to " +
+                                std::to_string(kMostWindowSlices) + " taps along the depth");
   }
   return depth;
 }
