@@ -1,5 +1,5 @@
 // FLOAT16 in memory as eight float32 lanes.
-// Included inside the unnamed namespace of a kernel file, after half.inl.h and lanes/avx2.inl.h.
+// Included inside the unnamed namespace of a kernel file, after half.inl.h and the lanes, or masked_floats.
 
 inline Floats load(const Half* values) noexcept {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));

@@ -1,5 +1,5 @@
 // FLOAT16 in memory as sixteen float32 lanes.
-// Included inside the unnamed namespace of a kernel file, after half.inl.h and lanes/avx512_vnni.inl.h.
+// Included inside the unnamed namespace of a kernel file, after half.inl.h and the lanes, or masked_floats.
 
 inline __m256i rounded_to_halves(Floats lanes) noexcept {
   return _mm512_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -16,6 +16,8 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/half.inl.h"
 #include "kernels/masked_floats/avx2.inl.h"
+// after both
+#include "kernels/lanes/halves_avx2.inl.h"
 
 using Sums = __m256i;
 
@@ -41,23 +43,7 @@ inline void store_codes(std::uint8_t* output, std::size_t count, Sums unsaturate
   store_tail(output, count, unsaturated, flip_u8x32);
 }
 
-inline Floats load(const Half* values) noexcept {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
-}
-inline void store(Half* values, Floats lanes) noexcept {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(values),
-                   _mm256_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
-inline Floats load_first(const Half* values, std::size_t count) noexcept {
-  Half held[kLanes] = {};
-  std::memcpy(held, values, count * sizeof(Half));
-  return load(held);
-}
-inline void store_first(Half* values, std::size_t count, Floats lanes) noexcept {
-  Half held[kLanes];
-  store(held, lanes);
-  std::memcpy(values, held, count * sizeof(Half));
-}
+inline Floats load_first(const Half* values, std::size_t count) noexcept { return load_first(values, count, 0.0f); }
 
 inline Floats with_one_nan(Floats lanes) noexcept {
   return _mm256_blendv_ps(lanes, spread(__builtin_nanf("")), _mm256_cmp_ps(lanes, lanes, _CMP_UNORD_Q));

@@ -16,6 +16,8 @@ namespace {
 #include "kernels/codes/avx512_vnni.inl.h"
 #include "kernels/half.inl.h"
 #include "kernels/masked_floats/avx512_vnni.inl.h"
+// after both
+#include "kernels/lanes/halves_avx512_vnni.inl.h"
 
 using Sums = __m512i;
 
@@ -37,21 +39,7 @@ inline void store_codes(std::uint8_t* output, std::size_t count, Sums unsaturate
   store_tail(output, lane_mask(count), unsaturated, flip_u8x64);
 }
 
-inline __m256i rounded(Floats lanes) noexcept {
-  return _mm512_cvtps_ph(lanes, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-inline Floats load(const Half* values) noexcept {
-  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
-}
-inline Floats load(const Half* values, Mask mask) noexcept {
-  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, values));
-}
-inline void store(Half* values, Floats lanes) noexcept {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(values), rounded(lanes));
-}
-inline void store(Half* values, Mask mask, Floats lanes) noexcept {
-  _mm256_mask_storeu_epi16(values, mask, rounded(lanes));
-}
+inline Floats load_first(const Half* values, std::size_t count) noexcept { return load_first(values, count, 0.0f); }
 
 inline Floats with_one_nan(Floats lanes) noexcept {
   return _mm512_mask_mov_ps(lanes, _mm512_cmp_ps_mask(lanes, lanes, _CMP_UNORD_Q), spread(__builtin_nanf("")));
