@@ -1,35 +1,11 @@
 #include "operators/pooling/float_bands.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "operators/sizes.h"
 
 namespace dmlcpu {
-
-const char* pool_words(FloatPool function) {
-  if (function == FloatPool::averages) return "averages";
-  return function == FloatPool::maxima ? "maxima" : "minima";
-}
-
-const FloatPoolFunctions& window_kernels(FloatPool function, const ExecutionTarget& target) {
-  const FloatPoolKernels& kernels = *target.kernels().float_pool;
-  if (function == FloatPool::averages) return kernels.sums;
-  return function == FloatPool::maxima ? kernels.maxima : kernels.minima;
-}
-
-FloatBinary binary_function(FloatPool function) {
-  if (function == FloatPool::averages) return FloatBinary::add;
-  return function == FloatPool::maxima ? FloatBinary::maximum : FloatBinary::minimum;
-}
-
-float neutral_float(FloatPool function) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (function == FloatPool::averages) return 0.0F;
-  return function == FloatPool::maxima ? -kInfinity : kInfinity;
-}
-
 namespace {
 
 // A multiple of the stride, so that the windows of all rows are one run.

@@ -8,20 +8,10 @@
 #include <cstdint>
 
 #include "operators/operator.h"
+#include "operators/pooling/float_pool_function.h"
 #include "operators/pooling/pooling_geometry.h"
 
 namespace dmlcpu {
-
-enum class FloatPool : std::uint8_t { averages, maxima, minima };
-
-// "averages", "maxima" or "minima".
-const char* pool_words(FloatPool function);
-// The kernels of sums, maxima or minima.
-const FloatPoolFunctions& window_kernels(FloatPool function, const ExecutionTarget& target);
-// That of two elements.
-FloatBinary binary_function(FloatPool function);
-// What changes none of them.
-float neutral_float(FloatPool function);
 
 class FloatBands {
  public:

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "operators/operator.h"
-#include "operators/pooling/float_bands.h"
+#include "operators/pooling/float_pool_function.h"
 #include "operators/pooling/pooling_geometry.h"
 
 namespace dmlcpu {

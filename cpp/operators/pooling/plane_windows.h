@@ -2,7 +2,7 @@
 #pragma once
 
 #include "operators/operator.h"
-#include "operators/pooling/float_bands.h"
+#include "operators/pooling/float_pool_function.h"
 #include "operators/pooling/pooling_geometry.h"
 
 namespace dmlcpu {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "operators/operator.h"
-#include "operators/pooling/float_bands.h"
+#include "operators/pooling/float_pool_function.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 
