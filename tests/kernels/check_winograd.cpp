@@ -249,19 +249,21 @@ void check_output(Check& check, const OutputShape& shape, Edge edge) {
 
 void check_winograd(Check& check) {
   for (const Edge edge : kEdges) {
-    for (const std::size_t channels : Sizes{16, 32, 48, 64, 112}) {
+    for (const std::size_t channels : Sizes{4, 16, 20, 40, 64, 112}) {
       for (const bool has_zero_point : {false, true}) {
         describe_case("filter of %zu channels, zero points %d, edge %d", channels, has_zero_point,
                       static_cast<int>(edge));
         check_filter(check, channels, has_zero_point, edge);
       }
+    }
+    for (const std::size_t channels : Sizes{16, 32, 48, 64, 112}) {
       for (std::size_t tiles = 1; tiles <= 3; ++tiles) {
         describe_case("input of %zu tiles, %zu channels, edge %d", tiles, channels, static_cast<int>(edge));
         check_input(check, tiles, channels, edge);
       }
     }
     for (std::size_t tiles = 1; tiles <= 30; ++tiles) {
-      const std::size_t channels = 16 * (1 + check.below(3));
+      const std::size_t channels = 4 * (1 + check.below(12));
       describe_case("products of %zu tiles, %zu channels, edge %d", tiles, channels, static_cast<int>(edge));
       check_products(check, tiles, channels, edge);
     }

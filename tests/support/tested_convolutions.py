@@ -292,7 +292,7 @@ def winograd_shapes() -> list[ConvolutionShape]:
     same = square(3)
     shapes = [
         ConvolutionShape(channels, 16, (9, 10), **same)
-        for channels in (16, 32, 48, 80, 112, 128, 224, 240, 464)  # 112 and 224: the most whose sums are recovered
+        for channels in (16, 20, 32, 36, 48, 72, 80, 112, 116, 128, 224, 228, 240, 464)  # 112, 224: the most in a part
     ]
     shapes += [ConvolutionShape(32, channels, (8, 12), **same) for channels in (15, 17, 31, 33, 48, 65)]
     for rows, columns in ((6, 6), (10, 9), (9, 10), (6, 70)):
@@ -303,6 +303,7 @@ def winograd_shapes() -> list[ConvolutionShape]:
     shapes += [
         ConvolutionShape(128, 96, (29, 30), **same),
         ConvolutionShape(240, 64, (27, 31), **same),
+        ConvolutionShape(76, 60, (28, 29), **same),
         ConvolutionShape(224, 64, (61, 60), **same),
         ConvolutionShape(240, 128, (13, 15), batch=6, **same),
         # Two threads divide the panels, the last of which is a part of one; the first also where products are fast.

@@ -32,8 +32,9 @@
 //   U    [place][channel / 2][nr][channel % 2]  16 bits, for a panel of nr output channels
 //   M    [place][tile][nr]                      32 bits
 //
-// Contract: channels are a multiple of 16. Kernels write the planes, the sums and the pixels that they are asked for,
-// nothing else. U is 64-byte aligned and its plane_stride a multiple of 64 bytes, and so are M and the sums.
+// Contract: input channels are a multiple of 16 in V, which may have more than are multiplied, and of 4 in U and in
+// products. Kernels write the planes, the sums and the pixels that they are asked for, nothing else. U is 64-byte
+// aligned and its plane_stride a multiple of 64 bytes, and so are M and the sums.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +44,8 @@ namespace dmlcpu {
 
 inline constexpr std::size_t kWinogradPlaces = 36;
 inline constexpr std::size_t kWinogradOutputs = 4;  // rows and columns of a tile of outputs; the tile before has 2 more
-// Channels that are a step of every kernel.
-inline constexpr std::size_t kWinogradChannels = 16;
+// Channels that are a step of every kernel: of V, and of U and the products.
+inline constexpr std::size_t kWinogradChannels = 16, kWinogradChannelGroup = 4;
 // Channels whose sums a shift recovers, see above.
 inline constexpr std::size_t kWinogradMostChannels = 224, kWinogradMostChannelsOfAnyFilter = 112;
 

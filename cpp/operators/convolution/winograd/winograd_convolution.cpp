@@ -54,7 +54,8 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
         filter_(packed_filter(geometry, kernels_.nr, {kTaps, channels_, channels_}, 0, false)) {
     const std::size_t part = plan_.part_channels;
     BufferLayout own;
-    padded_rows_ = own.take(as_size(kInputs * padded_columns_), channels_);
+    // Kernels transform whole steps of channels, whose last ones are of the next pixel, or behind the last one.
+    padded_rows_ = own.take(as_size(kInputs * padded_columns_) * channels_ + kWinogradChannels);
     input_planes_ = own.take(kWinogradPlaces * input_plane_stride(part), sizeof(std::int16_t));
     filter_planes_ = own.take(kWinogradPlaces * filter_plane_stride(part), sizeof(std::int16_t));
     products_ = own.take(kWinogradPlaces * products_plane_stride(), sizeof(std::int32_t));
@@ -189,20 +190,22 @@ void WinogradConvolution::transform_row(const ConvolutionDispatch& dispatch, con
     pack_padded_row(geometry_, *target_.kernels().pack, source, image, first_row + i, 0, padded_columns_,
                     padded + as_size(i) * row_bytes);
   }
+  const std::size_t transformed = round_up(task.channels, kWinogradChannels);
   kernels_.transform_input({.codes = padded + task.first_channel,
                             .pixel_stride = channels_,
                             .row_stride = row_bytes,
                             .tiles = as_size(plan_.row_tiles),
-                            .channels = task.channels,
+                            .channels = transformed,
                             .planes = reinterpret_cast<std::int16_t*>(task.own + input_planes_) +
-                                      as_size(row * plan_.row_tiles) * task.channels,
-                            .plane_stride = input_plane_stride(task.channels),
-                            .tile_stride = task.channels});
+                                      as_size(row * plan_.row_tiles) * transformed,
+                            .plane_stride = input_plane_stride(transformed),
+                            .tile_stride = transformed});
 }
 
 void WinogradConvolution::run_panel(const ConvolutionDispatch& dispatch, const Task& task,
                                     std::size_t panel) const noexcept {
   const std::size_t nr = kernels_.nr, tiles = as_size(task.rows * plan_.row_tiles);
+  const std::size_t transformed = round_up(task.channels, kWinogradChannels);
   const auto* activations = reinterpret_cast<const std::int16_t*>(task.own + input_planes_);
   auto* filter = reinterpret_cast<std::int16_t*>(task.own + filter_planes_);
   const std::int32_t* zero_points = dispatch.channels.filter_zero_point;
@@ -214,9 +217,9 @@ void WinogradConvolution::run_panel(const ConvolutionDispatch& dispatch, const T
                              .plane_stride = filter_plane_stride(task.channels)});
   for (std::size_t tile = 0; tile < tiles; tile += product_tiles()) {
     const std::size_t end = std::min(tile + product_tiles(), tiles);
-    kernels_.multiply({.activations = activations + tile * task.channels,
-                       .activations_plane_stride = input_plane_stride(task.channels),
-                       .activations_tile_stride = task.channels,
+    kernels_.multiply({.activations = activations + tile * transformed,
+                       .activations_plane_stride = input_plane_stride(transformed),
+                       .activations_tile_stride = transformed,
                        .filter = filter,
                        .filter_plane_stride = filter_plane_stride(task.channels),
                        .tiles = end - tile,
@@ -320,8 +323,8 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
   const bool is_window = geometry.kernel_height == 3 && geometry.kernel_width == 3 && geometry.stride_height == 1 &&
                          geometry.stride_width == 1 && geometry.dilation_height == 1 && geometry.dilation_width == 1;
   return is_window && geometry.groups == 1 &&
-         geometry.input_channels % static_cast<std::int64_t>(kWinogradChannels) == 0 && PaddedPlanes::holds(geometry) &&
-         winograd_pays(geometry, target);
+         geometry.input_channels % static_cast<std::int64_t>(kWinogradChannelGroup) == 0 &&
+         PaddedPlanes::holds(geometry) && winograd_pays(geometry, target);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry,

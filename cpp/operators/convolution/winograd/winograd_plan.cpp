@@ -51,10 +51,13 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
   return of_task * std::ceil(tasks / target.num_threads);
 }
 
+// Of whole tiles of channels: the narrowest ones of any kernel.
 double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) *
-         as_number(geometry.output_channels) * as_number(geometry.reduction()) * slowdown_of_products(target) /
-         target.kernels().gemm->products_per_cycle / target.num_threads;
+  constexpr std::size_t kNarrowTile = 16;
+  const auto channels = static_cast<double>(round_up(as_size(geometry.output_channels), kNarrowTile));
+  return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) * channels *
+         as_number(geometry.reduction()) * slowdown_of_products(target) / target.kernels().gemm->products_per_cycle /
+         target.num_threads;
 }
 
 }  // namespace
