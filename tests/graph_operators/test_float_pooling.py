@@ -87,6 +87,58 @@ def test_several_tasks(
 
 @pytest.mark.parametrize("function", [0, 1, 2])
 @pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 3)], ids=str)
+@pytest.mark.parametrize("turned", [("input",), ("output",), ("input", "output")], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "window"),
+    [
+        ((2, 3, 70, 40), (1, 5)),
+        ((2, 3, 70, 40), (4, 1)),
+        ((2, 3, 70, 40), (1, 1)),
+        ((2, 3, 70, 40), (2, 2)),
+        ((1, 1, 9, 300), (1, 5)),
+        ((1, 2, 5, 1300), (1, 1100)),
+    ],
+    ids=str,
+)
+def test_neighbours_in_columns(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    strides: tuple[int, int],
+    turned: tuple[str, ...],
+    sizes: tuple[int, ...],
+    window: tuple[int, int],
+) -> None:
+    """Planes whose columns are runs in memory, pooled in one direction or in both."""
+    padding = tuple(length // 2 for length in window)
+    attributes = {
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": strides,
+        "dilations": (1, 1),
+        "window_size": window,
+        "start_padding": padding,
+        "end_padding": padding,
+    }
+    pooled = output_sizes(sizes, attributes)
+
+    def steps(of: tuple[int, ...], tensor: str) -> tuple[int, ...]:
+        plane = of[2] * of[3]
+        return (of[1] * plane, plane, *((1, of[2]) if tensor in turned else (of[3], 1)))
+
+    tensors = {
+        "input_tensor": StridedTensor(
+            "FLOAT32", sizes, steps(sizes, "input"), random_numbers.normal(size=np.prod(sizes)).astype(np.float32)
+        ),
+        "output_tensor": blank_tensor("FLOAT32", pooled, steps(pooled, "output")),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("include_padding", [0, 1])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
 @pytest.mark.parametrize("output_layout", ["channels first", "channels last"])

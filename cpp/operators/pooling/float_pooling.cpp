@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
@@ -38,12 +39,21 @@ enum Tensor : std::size_t { kInput, kOutput };
 
 FloatPool function_of(const OperatorDesc& desc) { return static_cast<FloatPool>(index_attribute(desc, "function", 3)); }
 
+// Columns that are neighbours in memory become rows, where windows have a tap in one of both directions alone, so that
+// the order of their taps stays.
+void lay_rows_along_memory(PoolingGeometry& geometry) {
+  PoolingAxis &vertical = geometry.axes[1], &horizontal = geometry.axes[2];
+  const bool is_turned = vertical.input_step == 1 && vertical.input > 1 && horizontal.input_step > 1;
+  if (is_turned && std::min(vertical.window, horizontal.window) == 1) std::swap(vertical, horizontal);
+}
+
 PoolingGeometry plain_geometry(const OperatorDesc& desc) {
   if (desc.tensor(kInput).rank != 4) throw std::invalid_argument(desc.type + ": images have 4 dimensions");
-  const PoolingGeometry geometry = pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
+  PoolingGeometry geometry = pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
   if (function_of(desc) != FloatPool::averages && geometry.has_empty_window()) {
     throw std::invalid_argument(desc.type + ": a window is wholly in the padding");
   }
+  lay_rows_along_memory(geometry);
   return geometry;
 }
 
