@@ -86,6 +86,19 @@ def test_several_tasks(
 
 
 @pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32", "INT64"])
+@pytest.mark.parametrize(("input_gap", "output_gap"), [(5, 0), (0, 7), (3, 1)])
+def test_runs_of_every_length(devices: Devices, data_type: str, input_gap: int, output_gap: int) -> None:
+    """A move or two each, or a call."""
+    for length in range(1, 70 // NUMPY_TYPES[data_type].itemsize):
+        sizes, order = (3, 19, length), (0, 1, 2)
+        tensors = {
+            "input_tensor": numbered(data_type, sizes, strides_in(sizes, order, 1, input_gap)),
+            "output_tensor": blank_tensor(data_type, sizes, strides_in(sizes, order, 1, output_gap)),
+        }
+        assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
+
+
+@pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32", "INT64"])
 @pytest.mark.parametrize(("input_step", "output_step"), [(2, 1), (1, 2), (3, 2), (0, 1), (0, 2)])
 def test_steps(devices: Devices, data_type: str, input_step: int, output_step: int) -> None:
     sizes, order = (1, 30, 50, 97), (0, 1, 2, 3)
