@@ -56,11 +56,7 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels avx_vnni::gemm = {.mr = kMr,
-                                              .nr = kNr,
-                                              .kr = kKr,
-                                              .products_per_cycle = 64,
-                                              .least_columns = kNr,
-                                              .multiply = multiply};
+constinit const GemmKernels avx_vnni::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 64, .least_columns = kNr, .multiply = multiply};
 
 }  // namespace dmlcpu
