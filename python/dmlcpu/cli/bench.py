@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.failures import one_line
-from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, require_tensors
+from dmlcpu.cli.inputs import complete_feeds, opened_session, require_tensors
 from dmlcpu.cli.options import Isa, Model, Seed, Shapes, Threads, Values
 from dmlcpu.cli.peers import PEERS, Runtime
 from dmlcpu.cli.progress import progress_bar
@@ -66,7 +66,7 @@ def command(
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
     generator = np.random.default_rng(seed)
-    feeds = complete_feeds(session, None, fixed_shapes(session.get_inputs(), shapes, batch), values, generator)
+    feeds = complete_feeds(session, None, shapes, values, generator, batch)
     device = session.device
     ours = Runtime("dmlcpu", dmlcpu.__version__, lambda: session.run(None, feeds))
     expected = ours.run()

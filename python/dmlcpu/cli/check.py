@@ -17,7 +17,7 @@ from dmlcpu.cli.dequantized_codes import codes_behind
 from dmlcpu.cli.failures import needed_module
 from dmlcpu.cli.groups import Group, dequantizes_without_array, find_groups
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, random_array, read_feeds, require_tensors
+from dmlcpu.cli.inputs import complete_feeds, opened_session, random_array, read_feeds, require_tensors
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.reference_sessions import Recorder
@@ -73,9 +73,8 @@ def command(
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
     given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
-    fixed = fixed_shapes(session.get_inputs(), shapes, feeds=given)
     generator = np.random.default_rng(seed)
-    feeds = complete_feeds(session, given, fixed, values, generator)
+    feeds = complete_feeds(session, given, shapes, values, generator)
     results = session.run(None, feeds)
 
     spelled_out = with_visible_codes(loaded)

@@ -200,35 +200,37 @@ def _read_array(path: Path) -> NDArray[Any]:
 def complete_feeds(
     session: InferenceSession,
     given: Mapping[str, NDArray[Any]] | None,
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Sequence[str] | None,
     values: Sequence[str] | None,
     generator: np.random.Generator,
+    batch: int = 1,
 ) -> dict[str, NDArray[Any]]:
     """Return an array for each input: as it is given, else full of what ``--value`` says, else random.
 
     Args:
         session: Its inputs, and which of them decide what runs.
         given: What ``--input`` says; None of a command without it.
-        shapes: Of all inputs.
+        shapes, batch: What ``--shape`` and ``--batch`` say.
         values: What ``--value`` says.
         generator: Of random elements.
 
     Raises:
-        BindingError: An input is given twice, or its type has no random elements.
-        DmlError: A value is no number, or none of the input's type.
+        BindingError: An input is unknown or given twice, of another shape, or its type has no random elements.
+        DmlError: An option cannot be read, or a value is none of the input's type.
     """
+    fixed = fixed_shapes(session.get_inputs(), shapes, batch, given)
     feeds, chosen = dict(given or {}), chosen_values(session, values)
     for value in session.get_inputs():
         name, dtype = value.name, _dtype(value)
         if name in feeds and name in chosen:
             raise BindingError(f"input {name!r} is given twice", name)
         if name in chosen:
-            feeds[name] = _full(name, shapes[name], chosen[name], dtype)
+            feeds[name] = _full(name, fixed[name], chosen[name], dtype)
         elif name not in feeds:
             if dtype is None or dtype.kind not in "iubf":
                 way = "" if given is None else f"; give one with --input {name}=FILE"
                 raise BindingError(f"input {name!r}: no random {value.type}{way}", name)
-            feeds[name] = random_array(dtype, shapes[name], generator)
+            feeds[name] = random_array(dtype, fixed[name], generator)
     return feeds
 
 

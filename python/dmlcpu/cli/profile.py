@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, read_feeds
+from dmlcpu.cli.inputs import complete_feeds, opened_session, read_feeds
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.tables import Column, print_table
 from dmlcpu.shown_values import counted
@@ -41,9 +41,8 @@ def command(
     """Write a trace of one run, and show its steps, the longest first. Inputs that are not given are random."""
     session = opened_session(model, isa, threads)
     given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
-    fixed = fixed_shapes(session.get_inputs(), shapes, feeds=given)
     generator = np.random.default_rng(seed)
-    feeds = complete_feeds(session, given, fixed, values, generator)
+    feeds = complete_feeds(session, given, shapes, values, generator)
     for _ in range(_WARM_UP_RUNS):
         session.run(None, feeds)
     session.profile(output, feeds)
