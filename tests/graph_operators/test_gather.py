@@ -116,6 +116,21 @@ def test_rows_of_short_slices(
     assert_native_matches_reference(devices, OperatorCase("GATHER", tensors, {"axis": [1]}))
 
 
+@pytest.mark.parametrize("data_type", ["INT8", "UINT16", "INT64"])
+@pytest.mark.parametrize("inner", [5, 7, 9, 31, 33, 63, 64, 65, 127, 256, 511, 512, 513])
+@pytest.mark.parametrize("count", [2, 300])
+def test_rows_of_slices(
+    devices: Devices, random_numbers: np.random.Generator, data_type: str, inner: int, count: int
+) -> None:
+    """A unit each or a run, of more than are looked up together; in several tasks."""
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, data_type, (2, 40, inner), (40 * (inner + 3), inner + 3, 1)),
+        "indices_tensor": packed(random_numbers.integers(-40, 40, count)),
+        "output_tensor": blank_tensor(data_type, (2, count, inner), (count * (inner + 1), inner + 1, 1)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("GATHER", tensors, {"axis": [1]}))
+
+
 @pytest.mark.parametrize("count", [5, 15, 16, 200])
 @pytest.mark.parametrize(("input_order", "output_order"), [((0, 1), (1, 0)), ((1, 0), (0, 1)), ((1, 0), (1, 0))])
 def test_slices_apart(

@@ -7,13 +7,13 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
-#include <type_traits>
 
 #include "operators/attributes.h"
 #include "operators/buffer_layout.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
+#include "operators/strides/byte_runs.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/strides/transposed_elements.h"
@@ -44,31 +44,6 @@ void copy_run(std::size_t bytes, const void* input, std::int64_t input_step, voi
 TensorLayout slice_of(TensorLayout layout, std::size_t axis) {
   layout.sizes[axis] = 1;
   return layout;
-}
-
-// Calls function with the width of a unit as a constant: 1, 2, 4, 8 or 16 bytes.
-template <class Function>
-void with_unit_of(std::size_t bytes, const Function& function) {
-  switch (bytes) {
-    case 1:
-      return function(std::integral_constant<std::size_t, 1>());
-    case 2:
-      return function(std::integral_constant<std::size_t, 2>());
-    case 4:
-      return function(std::integral_constant<std::size_t, 4>());
-    case 8:
-      return function(std::integral_constant<std::size_t, 8>());
-    default:
-      return function(std::integral_constant<std::size_t, 16>());
-  }
-}
-
-// Units at some places, in bytes from the input on, one after the other to the output. Elements need not be aligned to
-// a unit.
-template <std::size_t bytes>
-void copy_units(const std::uint8_t* input, const std::int64_t* places, std::size_t count, std::uint8_t* output,
-                std::int64_t output_step) noexcept {
-  for (std::size_t i = 0; i < count; ++i, output += output_step) std::memcpy(output, input + places[i], bytes);
 }
 
 class Gather final : public CompiledOperator {
@@ -128,10 +103,10 @@ class Gather final : public CompiledOperator {
   std::size_t index_count() const { return as_size(desc().tensor(kIndices).sizes[0]); }
 
   // Of a run, if that is one unit in both tensors, else of an element.
+  static constexpr std::size_t kMostBytesOfUnit = 512;  // of which there are many to a task
   std::size_t unit_bytes() const {
     const std::size_t bytes = element_size(desc().tensor(kOutput).type), run = slice_.length() * bytes;
-    const bool is_unit =
-        slice_.stride(0) == 1 && slice_.stride(1) == 1 && (run == 2 || run == 4 || run == 8 || run == 16);
+    const bool is_unit = slice_.stride(0) == 1 && slice_.stride(1) == 1 && run > 0 && run <= kMostBytesOfUnit;
     return is_unit ? run : bytes;
   }
   std::size_t units_of_run() const { return slice_.length() * element_size(desc().tensor(kOutput).type) / unit_bytes_; }
@@ -216,12 +191,13 @@ class Gather final : public CompiledOperator {
   // A task is the rows of some runs, and indices that are looked up once for all of them.
   template <class Index>
   void run_rows(const TensorPointers& tensors, const AxisIndices& chosen) const {
-    constexpr std::size_t kTogether = 1024;
-    const std::size_t together = std::min(index_count(), kTogether), runs = slice_.count();
+    constexpr std::size_t kTogether = 1024, kBytesTogether = 65536;
+    const std::size_t together = std::min({index_count(), kTogether, kBytesTogether / unit_bytes_});
+    const std::size_t runs = slice_.count();
     const std::size_t pieces = (index_count() + together - 1) / together;
     const std::size_t runs_of_task = std::min(
         rows_of_task(static_cast<double>(pieces) * static_cast<double>(runs),
-                     static_cast<double>(together) * static_cast<double>(units_of_run()), target().num_threads),
+                     static_cast<double>(together) * static_cast<double>(slice_.length()), target().num_threads),
         runs);
     const std::size_t run_tasks = (runs + runs_of_task - 1) / runs_of_task;
     const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices);
@@ -251,11 +227,16 @@ class Gather final : public CompiledOperator {
     const auto* source = static_cast<const std::uint8_t*>(tensors[kInput]) + offsets[1] * bytes;
     auto* target = static_cast<std::uint8_t*>(tensors[kOutput]) +
                    (offsets[0] + static_cast<std::int64_t>(begin) * output.strides[axis_]) * bytes;
-    with_unit_of(unit_bytes_, [&](auto unit) {
+    const std::int64_t step = output.strides[axis_] * bytes;
+    with_copy_of(unit_bytes_, [&](const auto& copy) {
       for (std::size_t row = 0; row < units_of_run(); ++row) {
-        const std::int64_t place = static_cast<std::int64_t>(row) * bytes;
-        copy_units<unit()>(source + place * slice_.stride(1), places.data(), places.size(),
-                           target + place * slice_.stride(0), output.strides[axis_] * bytes);
+        const std::int64_t first = static_cast<std::int64_t>(row) * bytes;
+        const std::uint8_t* from = source + first * slice_.stride(1);
+        std::uint8_t* to = target + first * slice_.stride(0);
+        for (const std::int64_t place : places) {
+          copy(from + place, to);
+          to += step;
+        }
       }
     });
   }

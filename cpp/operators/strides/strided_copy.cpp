@@ -6,6 +6,7 @@
 
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "operators/strides/byte_runs.h"
 #include "operators/strides/element_rows.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/transposed_elements.h"
@@ -17,50 +18,6 @@ namespace dmlcpu {
 namespace {
 
 constexpr std::size_t kOutput = 0, kInput = 1;  // operands of the runs
-
-// Steps in bytes.
-struct ByteRuns {
-  const std::uint8_t* input;
-  std::int64_t input_step;
-  std::uint8_t* output;
-  std::int64_t output_step;
-  std::size_t count, bytes;
-};
-
-template <class Copy>
-void for_each_run(ByteRuns runs, const Copy& copy) {
-  for (; runs.count > 0; --runs.count, runs.input += runs.input_step, runs.output += runs.output_step) {
-    copy(runs.input, runs.output);
-  }
-}
-
-// Of kBytes to twice as many bytes: the first ones and the last ones, of which some may be the same.
-template <std::size_t kBytes>
-void copy_ends(const ByteRuns& runs) {
-  const std::size_t last = runs.bytes - kBytes;
-  if (last == 0) {
-    return for_each_run(runs,
-                        [](const std::uint8_t* input, std::uint8_t* output) { std::memcpy(output, input, kBytes); });
-  }
-  for_each_run(runs, [last](const std::uint8_t* input, std::uint8_t* output) {
-    std::memcpy(output, input, kBytes);
-    std::memcpy(output + last, input + last, kBytes);
-  });
-}
-
-// Short ones by a move or two, where a call that copies any number of bytes takes four times as long.
-void copy_runs(const ByteRuns& runs) {
-  const std::size_t bytes = runs.bytes;
-  if (bytes > 64) {
-    return for_each_run(
-        runs, [bytes](const std::uint8_t* input, std::uint8_t* output) { std::memcpy(output, input, bytes); });
-  }
-  if (bytes >= 32) return copy_ends<32>(runs);
-  if (bytes >= 16) return copy_ends<16>(runs);
-  if (bytes >= 8) return copy_ends<8>(runs);
-  if (bytes >= 4) return copy_ends<4>(runs);
-  bytes >= 2 ? copy_ends<2>(runs) : copy_ends<1>(runs);
-}
 
 }  // namespace
 
@@ -225,8 +182,13 @@ void StridedCopy::copy_tiles(const Block& block) const {
   }
   switch (method_) {
     case Method::runs:
-      copy_runs({block.input, input_row * kBytes, block.output, output_row * kBytes, block.rows,
-                 block.columns * sizeof(Element)});
+      with_copy_of(block.columns * sizeof(Element), [&](const auto& copy) {
+        const std::uint8_t* from = block.input;
+        std::uint8_t* to = block.output;
+        for (std::int64_t row = 0; row < rows; ++row, from += input_row * kBytes, to += output_row * kBytes) {
+          copy(from, to);
+        }
+      });
       return;
     case Method::fill:
       for (std::int64_t row = 0; row < rows; ++row) {
