@@ -13,31 +13,15 @@ namespace {
 
 #include "kernels/max_pool/windows.inl.h"
 
-// One code, with the same words.
-struct Codes1 {
-  static constexpr std::size_t kSize = 1;
-  using Vector = std::uint8_t;
-  static Vector fill(std::uint8_t code) noexcept { return code; }
-  static Vector load(const std::uint8_t* codes) noexcept { return *codes; }
-  static void store(std::uint8_t* codes, Vector value) noexcept { *codes = value; }
-  template <bool is_signed>
-  static Vector max(Vector x, Vector y) noexcept {
-    if (is_signed) return static_cast<std::int8_t>(x) > static_cast<std::int8_t>(y) ? x : y;
-    return x > y ? x : y;
-  }
-};
-
-template <bool is_signed>
-void pool(const MaxPoolRun& run) noexcept {
-  if (run.channels >= Codes32::kSize) return pool_by<is_signed>(run, Codes32());
-  if (run.channels >= Codes16::kSize) return pool_by<is_signed>(run, Codes16());
-  pool_by<is_signed>(run, Codes1());
+template <class Code>
+void pool(const MaxPoolRun& operands) noexcept {
+  const MaxPoolRun run = operands;  // a copy: bytes of output could alias the original
+  if (run.channels >= 32) return pool_by(run, Codes<Code, 32>());
+  if (run.channels >= 16) return pool_by(run, Codes<Code, 16>());
+  pool_by(run, Codes<Code, 1>());
 }
 
-void max_pool_run(const MaxPoolRun& run) noexcept {
-  if (run.is_signed) return pool<true>(run);
-  pool<false>(run);
-}
+void max_pool_run(const MaxPoolRun& run) noexcept { (run.is_signed ? pool<std::int8_t> : pool<std::uint8_t>)(run); }
 
 }  // namespace
 
