@@ -196,8 +196,9 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
     def is_winograds(desc: Any) -> bool:
         return lines(device, desc)["algorithm"].startswith("Winograd's")
 
-    for channels in (128, 124):
-        assert is_winograds(convolution(channels, 128, 3, size=56)) == (isa in GAINS_BY_WINOGRAD)
+    for channels, groups in ((128, 1), (124, 1), (128, 2)):
+        desc = convolution(channels, 128, 3, size=56, group_count=groups)
+        assert is_winograds(desc) == (isa in GAINS_BY_WINOGRAD)
     # Few channels leave less of the gain, unless products are slow.
     gains = isa in ("scalar", "avx2", "avx_vnni") or (isa == "avx512_vnni" and is_zen_4())
     assert is_winograds(convolution(32, 32, 3, size=80)) == gains
@@ -209,7 +210,7 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
         convolution(128, 128, 3, size=5700),  # transforms of a row of tiles are 13 MB
         convolution(128, 128, 1, size=56),
         convolution(128, 128, 5, size=56),
-        convolution(128, 128, 3, size=56, group_count=2),
+        convolution(64, 64, 3, size=56, group_count=4),
         convolution(128, 128, 3, size=56, dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
     ]
     assert not any(is_winograds(desc) for desc in others)

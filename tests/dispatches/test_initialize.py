@@ -295,6 +295,8 @@ def test_parameters_of_channels_are_kept_once(isa: str, groups: int, filter_type
         windows((1, 256, 9, 9), 256, groups=groups, is_channels_last=True),
         filter_tensor=tensor(filter_type, 256, 256 // groups, 3, 3),
         filter_zero_point_tensor=None,
+        output_tensor=codes((1, 256, 5, 5), True),
+        strides=(2, 2),
     )
 
     def persistent_size(*owned: str) -> int:

@@ -304,6 +304,12 @@ def winograd_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(128, 96, (29, 30), **same),
         ConvolutionShape(240, 64, (27, 31), **same),
         ConvolutionShape(76, 60, (28, 29), **same),
+        # Groups, of panels in part, whose pixels are copied as a whole or by groups.
+        ConvolutionShape(24, 20, (13, 15), groups=3, batch=2, **same),
+        ConvolutionShape(32, 40, (9, 18), groups=2, **same),
+        ConvolutionShape(116, 17, (14, 10), groups=2, **same),
+        ConvolutionShape(64, 97, (28, 30), groups=3, **same),
+        ConvolutionShape(76, 40, (28, 15), groups=4, **same),
         ConvolutionShape(224, 64, (61, 60), **same),
         ConvolutionShape(240, 128, (13, 15), batch=6, **same),
         # Two threads divide the panels, the last of which is a part of one; the first also where products are fast.

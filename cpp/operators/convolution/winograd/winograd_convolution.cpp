@@ -2,8 +2,9 @@
 // more additions (kernels/winograd): faster than a plain product where products of 8 bits are no more than twice as
 // fast as those of 16.
 //
-//   for each block of rows of tiles, as many as the level-2 cache holds the transforms of (in parallel):
-//     for each part of the input channels:
+//   for each block of rows of tiles, as many as the level-2 cache holds the transforms of, and each group (in
+//   parallel):
+//     for each part of the group's input channels:
 //       transform the block's rows of tiles
 //       for each panel of output channels:
 //         transform the filter: packed, it has the bytes of its codes
@@ -34,6 +35,9 @@ constexpr std::int64_t kOutputs = static_cast<std::int64_t>(kWinogradOutputs), k
 // Tiles that are multiplied before they are transformed back: enough for what is fetched of the filter, whose products
 // stay in the level-2 cache.
 constexpr std::size_t kTilesAtOnce = 28;
+// Channels of pixels that are copied for each group as they follow each other, in less time than a group's of each
+// pixel.
+constexpr std::int64_t kMostOfWholePixels = 256;
 constexpr std::size_t kTaps = 9, kSumsOfTile = kWinogradOutputs * kWinogradOutputs;
 
 // Elements from plane to plane: an odd number of cache lines.
@@ -45,17 +49,19 @@ std::size_t plane_stride(std::size_t elements, std::size_t element_bytes) {
 class WinogradConvolution final : public ConvolutionAlgorithm {
  public:
   WinogradConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry),
+      : geometry_(of_one_group(geometry)),
+        copied_(geometry.input_channels <= kMostOfWholePixels ? geometry : geometry_),
+        padded_channels_(geometry.padded_channels(target.kernels().winograd->nr)),
         target_(target),
         kernels_(*target.kernels().winograd),
         plan_(plan_winograd(geometry, target)),
-        channels_(as_size(geometry.input_channels)),
+        channels_(as_size(geometry_.input_channels)),
         padded_columns_(plan_.row_tiles * kOutputs + 2),
         filter_(packed_filter(geometry, kernels_.nr, {kTaps, channels_, channels_}, 0, false)) {
     const std::size_t part = plan_.part_channels;
     BufferLayout own;
     // Kernels transform whole steps of channels, whose last ones are of the next pixel, or behind the last one.
-    padded_rows_ = own.take(as_size(kInputs * padded_columns_) * channels_ + kWinogradChannels);
+    padded_rows_ = own.take(as_size(kInputs * padded_columns_ * copied_.input_channels) + kWinogradChannels);
     input_planes_ = own.take(kWinogradPlaces * input_plane_stride(part), sizeof(std::int16_t));
     filter_planes_ = own.take(kWinogradPlaces * filter_plane_stride(part), sizeof(std::int16_t));
     products_ = own.take(kWinogradPlaces * products_plane_stride(), sizeof(std::int32_t));
@@ -77,7 +83,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   }
   std::size_t channels_at_once() const override { return kernels_.nr; }
   std::size_t arranged_size() const override {
-    return plan_.panels * kernels_.nr * (sizeof(std::int32_t) + (geometry_.ends_in_sums() ? sizeof(float) : 0));
+    return padded_channels_ * (sizeof(std::int32_t) + (geometry_.ends_in_sums() ? sizeof(float) : 0));
   }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                             std::int32_t input_zero_point, std::uint8_t* arranged) const override;
@@ -86,13 +92,14 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   std::string describe() const override;
 
  private:
-  // Rows of tiles [first_row, first_row + rows), panels [first_panel, end_panel), input channels [first_channel,
-  // first_channel + channels), and the participant's scratch memory.
+  // Of a group: rows of tiles [first_row, first_row + rows), panels [first_panel, end_panel), input channels
+  // [first_channel, first_channel + channels), and the participant's scratch memory.
   struct Task {
     std::int64_t first_row, rows;
     std::size_t first_panel, end_panel;
     std::size_t first_channel, channels;
     std::uint8_t* own;
+    std::size_t group;
   };
 
   // Whether the sums of some channels wait for the next ones.
@@ -112,10 +119,14 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   void run_panel(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel) const noexcept;
   void finish(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel, std::size_t first_tile,
               std::size_t end_tile) const noexcept;
-  void store_sums(const ConvolutionDispatch& dispatch, const WinogradOutputRun& run, std::size_t panel) const noexcept;
+  ConvolutionDispatch of_group(const ConvolutionDispatch& dispatch, std::size_t group) const noexcept;
+  void store_sums(const ConvolutionDispatch& dispatch, const WinogradOutputRun& run,
+                  std::size_t first_channel) const noexcept;
   void apply_epilogue(const ConvolutionDispatch& dispatch, const Task& task) const noexcept;
 
-  ConvolutionGeometry geometry_;
+  ConvolutionGeometry geometry_;  // of a group
+  ConvolutionGeometry copied_;    // of all channels that are copied together, of one group or of all
+  std::size_t padded_channels_;
   ExecutionTarget target_;
   const WinogradKernels& kernels_;
   WinogradPlan plan_;
@@ -131,7 +142,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
 ChannelParameters WinogradConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                                                std::int32_t, std::uint8_t* arranged) const {
   const std::int32_t* sums = filter_sums(packed_filter);
-  const auto count = as_size(geometry_.output_channels);
+  const std::size_t count = filter_.output_channels;
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
   auto* offset = reinterpret_cast<std::int32_t*>(arranged);
   for (std::size_t c = 0; c < count; ++c) {
@@ -140,30 +151,43 @@ ChannelParameters WinogradConvolution::arrange(const ChannelParameters& channels
         static_cast<std::uint32_t>(sums[c]) - terms * static_cast<std::uint32_t>(zero_point);
     offset[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(channels.offset[c]) + 128 * differences);
   }
-  const std::size_t padded = plan_.panels * kernels_.nr;
-  std::fill(offset + count, offset + padded, 0);
+  std::fill(offset + count, offset + padded_channels_, 0);
   const float* multiplier = channels.multiplier;
   if (geometry_.ends_in_sums()) {
-    auto* none = reinterpret_cast<float*>(offset + padded);  // kernels read them in any case
-    std::fill_n(none, padded, 0.0F);
+    auto* none = reinterpret_cast<float*>(offset + padded_channels_);  // kernels read them in any case
+    std::fill_n(none, padded_channels_, 0.0F);
     multiplier = none;
   }
   return {.offset = offset, .multiplier = multiplier, .filter_zero_point = channels.filter_zero_point};
 }
 
 void WinogradConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
-  const std::size_t groups = plan_.panel_groups();
-  parallel_for(as_size(plan_.blocks()) * groups, target_.num_threads, [&](std::size_t task, int slot) noexcept {
-    const std::int64_t row = static_cast<std::int64_t>(task / groups) * plan_.rows_at_once;
-    const std::size_t panel = task % groups * plan_.panels_at_once;
-    run_task(dispatch, {.first_row = row,
-                        .rows = std::min(plan_.rows_at_once, plan_.rows - row),
-                        .first_panel = panel,
-                        .end_panel = std::min(panel + plan_.panels_at_once, plan_.panels),
-                        .first_channel = 0,
-                        .channels = 0,
-                        .own = scratch + as_size(slot) * participant_size_});
+  const std::size_t parts = plan_.panel_groups(), of_block = filter_.groups * parts;
+  parallel_for(as_size(plan_.blocks()) * of_block, target_.num_threads, [&](std::size_t task, int slot) noexcept {
+    const std::int64_t row = static_cast<std::int64_t>(task / of_block) * plan_.rows_at_once;
+    const std::size_t group = task % of_block / parts, panel = task % parts * plan_.panels_at_once;
+    run_task(of_group(dispatch, group), {.first_row = row,
+                                         .rows = std::min(plan_.rows_at_once, plan_.rows - row),
+                                         .first_panel = panel,
+                                         .end_panel = std::min(panel + plan_.panels_at_once, plan_.panels),
+                                         .first_channel = 0,
+                                         .channels = 0,
+                                         .own = scratch + as_size(slot) * participant_size_,
+                                         .group = group});
   });
+}
+
+// What begins at the first channel of a group: all but the input, and what makes floats of sums.
+ConvolutionDispatch WinogradConvolution::of_group(const ConvolutionDispatch& dispatch,
+                                                  std::size_t group) const noexcept {
+  const std::size_t channel = group * as_size(geometry_.output_channels);
+  ConvolutionDispatch part = dispatch;
+  part.filter += group * filter_.operand_size;
+  part.channels.offset += channel;
+  part.channels.multiplier += channel;
+  if (part.channels.filter_zero_point != nullptr) part.channels.filter_zero_point += channel;
+  part.output += channel * as_size(geometry_.output_bytes);
+  return part;
 }
 
 void WinogradConvolution::run_task(const ConvolutionDispatch& dispatch, Task task) const noexcept {
@@ -179,20 +203,21 @@ void WinogradConvolution::run_task(const ConvolutionDispatch& dispatch, Task tas
 // A row of tiles of the task, from a padded copy of its six rows.
 void WinogradConvolution::transform_row(const ConvolutionDispatch& dispatch, const Task& task,
                                         std::int64_t row) const noexcept {
-  const ActivationSource source = {.data = dispatch.source.data,
+  const std::size_t channel = task.group * channels_, of_copy = copied_.groups > 1 ? channel : 0;
+  const ActivationSource source = {.data = dispatch.source.data + (channel - of_copy),
                                    .flip = static_cast<std::uint8_t>(dispatch.source.flip ^ 0x80),
                                    .zero_point = static_cast<std::uint8_t>(dispatch.source.zero_point ^ 0x80)};
   const std::int64_t image = (task.first_row + row) / plan_.column_tiles;
   const std::int64_t first_row = (task.first_row + row) % plan_.column_tiles * kOutputs;
-  const std::size_t row_bytes = as_size(padded_columns_) * channels_;
+  const std::size_t pixel_bytes = as_size(copied_.input_channels), row_bytes = as_size(padded_columns_) * pixel_bytes;
   std::uint8_t* padded = task.own + padded_rows_;
   for (std::int64_t i = 0; i < kInputs; ++i) {
-    pack_padded_row(geometry_, *target_.kernels().pack, source, image, first_row + i, 0, padded_columns_,
+    pack_padded_row(copied_, *target_.kernels().pack, source, image, first_row + i, 0, padded_columns_,
                     padded + as_size(i) * row_bytes);
   }
   const std::size_t transformed = round_up(task.channels, kWinogradChannels);
-  kernels_.transform_input({.codes = padded + task.first_channel,
-                            .pixel_stride = channels_,
+  kernels_.transform_input({.codes = padded + of_copy + task.first_channel,
+                            .pixel_stride = pixel_bytes,
                             .row_stride = row_bytes,
                             .tiles = as_size(plan_.row_tiles),
                             .channels = transformed,
@@ -265,14 +290,14 @@ void WinogradConvolution::finish(const ConvolutionDispatch& dispatch, const Task
         .pixel_stride = as_size(strides.w),
         .row_stride = as_size(strides.h)};
     kernels_.transform_output(run);
-    if (ends_in_sums) store_sums(dispatch, run, panel);
+    if (ends_in_sums) store_sums(dispatch, run, task.group * as_size(geometry_.output_channels) + panel * nr);
     tile += count;
   }
 }
 
 // What the kernel has left, to where it would have written codes.
 void WinogradConvolution::store_sums(const ConvolutionDispatch& dispatch, const WinogradOutputRun& run,
-                                     std::size_t panel) const noexcept {
+                                     std::size_t first_channel) const noexcept {
   constexpr std::size_t kBytes = sizeof(std::int32_t);
   for (std::size_t row = 0; row < run.rows; ++row) {
     for (std::size_t column = 0; column < run.columns; ++column) {
@@ -288,7 +313,7 @@ void WinogradConvolution::store_sums(const ConvolutionDispatch& dispatch, const 
                              .run_stride = run.row_stride,
                              .pixels = run.columns,
                              .pixel_stride = run.pixel_stride,
-                             .first_channel = panel * kernels_.nr,
+                             .first_channel = first_channel,
                              .channels = run.channels});
 }
 
@@ -300,7 +325,7 @@ void WinogradConvolution::apply_epilogue(const ConvolutionDispatch& dispatch, co
     const std::int64_t end_row = std::min(first_row + kOutputs, geometry_.output_height);
     for (std::int64_t row = first_row; row < end_row; ++row) {
       dispatch.epilogue->apply(dispatch.output + image * geometry_.output.n + row * geometry_.output.h + first,
-                               as_size(geometry_.output_width), all, channels);
+                               as_size(geometry_.output_width), as_size(geometry_.output.w), channels);
     }
   }
 }
@@ -320,11 +345,15 @@ std::string WinogradConvolution::describe() const {
 }  // namespace
 
 bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  // Groups of few channels would gain by the estimate, but not beside products of filters of small codes, which are up
+  // to twice as fast (kernels/gemm/gemm.h).
+  constexpr std::size_t kLeastOfGroups = 24;
+  const std::size_t channels = as_size(geometry.group_input_channels());
+  const bool has_channels =
+      channels % kWinogradChannelGroup == 0 && (geometry.groups == 1 || channels >= kLeastOfGroups);
   const bool is_window = geometry.kernel_height == 3 && geometry.kernel_width == 3 && geometry.stride_height == 1 &&
                          geometry.stride_width == 1 && geometry.dilation_height == 1 && geometry.dilation_width == 1;
-  return is_window && geometry.groups == 1 &&
-         geometry.input_channels % static_cast<std::int64_t>(kWinogradChannelGroup) == 0 &&
-         PaddedPlanes::holds(geometry) && winograd_pays(geometry, target);
+  return is_window && has_channels && PaddedPlanes::holds(geometry) && winograd_pays(geometry, target);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry,

@@ -60,6 +60,11 @@ double cycles_of_plain_product(const ConvolutionGeometry& geometry, const Execut
          target.num_threads;
 }
 
+// Those that a group has to itself.
+ExecutionTarget of_group_threads(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return with_at_most(std::ceil(target.num_threads / as_number(geometry.groups)), target);
+}
+
 }  // namespace
 
 std::size_t channels_of_part(std::size_t channels, bool any_filter) {
@@ -68,7 +73,17 @@ std::size_t channels_of_part(std::size_t channels, bool any_filter) {
   return round_up((channels + parts - 1) / parts, kWinogradChannels);
 }
 
-WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+ConvolutionGeometry of_one_group(const ConvolutionGeometry& geometry) {
+  ConvolutionGeometry group = geometry;
+  group.input_channels = geometry.group_input_channels();
+  group.output_channels = geometry.group_output_channels();
+  group.groups = 1;
+  return group;
+}
+
+WinogradPlan plan_winograd(const ConvolutionGeometry& of_all, const ExecutionTarget& all_threads) {
+  const ConvolutionGeometry geometry = of_one_group(of_all);
+  const ExecutionTarget target = of_group_threads(of_all, all_threads);
   const WinogradPlan by_rows = plan_divided(geometry, target, false);
   const WinogradPlan by_panels = plan_divided(geometry, target, true);
   // A part of the channels is a cache line of each pixel at least, or threads would write to the same ones.
@@ -77,10 +92,12 @@ WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionT
   return divides_panels ? by_panels : by_rows;
 }
 
-bool winograd_pays(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+bool winograd_pays(const ConvolutionGeometry& of_all, const ExecutionTarget& all_threads) {
   // Rows are not cut: what no cache close to the core holds would be read from further away for each panel.
-  const WinogradPlan plan = plan_winograd(geometry, target);
+  const WinogradPlan plan = plan_winograd(of_all, all_threads);
   if (plan.row_bytes() > cache_sizes().level_2) return false;
+  const ConvolutionGeometry geometry = of_one_group(of_all);
+  const ExecutionTarget target = of_group_threads(of_all, all_threads);
   return winograd_cycles(geometry, target, plan) <= kGainThatPays * cycles_of_plain_product(geometry, target);
 }
 

@@ -25,8 +25,11 @@ struct WinogradPlan {
   std::size_t panel_groups() const { return (panels + panels_at_once - 1) / panels_at_once; }
 };
 
-// Threads that divide rows transform the filter each, those that divide panels the input: the one of less cycles.
-// The panels of a thread are a cache line of each pixel at least.
+// A convolution by one group's filter of its channels, which stand amid others.
+ConvolutionGeometry of_one_group(const ConvolutionGeometry& geometry);
+
+// Of each group. Threads that divide rows transform the filter each, those that divide panels the input: the one of
+// less cycles. The panels of a thread are a cache line of each pixel at least.
 WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 
 // How input channels are cut into parts whose sums the transforms recover, of filters with any zero points or without.
