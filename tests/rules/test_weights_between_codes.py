@@ -71,6 +71,12 @@ def reshaped(builder: Builder, value: str) -> str:
     return str(builder.node("Reshape", [value, ints(2, -1)]))
 
 
+def coded_by_channels(builder: Builder, value: str) -> str:
+    scales, points = np.linspace(0.1, 0.3, 6, dtype=np.float32), np.full(6, POINT)
+    numbers = builder.node("QuantizeLinear", [value, scales, points], axis=1)
+    return str(builder.node("DequantizeLinear", [numbers, scales, points], axis=1))
+
+
 def pooled(builder: Builder, value: str) -> str:
     return str(builder.node("MaxPool", [value], kernel_shape=(2, 2)))
 
@@ -148,6 +154,9 @@ LEFT: Final[Mapping[str, Product]] = {
     ),
     "pooled before pools took codes": Product(pooled, opset=11),
     "of what is pooled before that": Product(before=pooled, opset=11),
+    "pooled to codes of several scales": Product(
+        lambda builder, value: coded_by_channels(builder, pooled(builder, value))
+    ),
     "rows transposed": Product(function("Transpose"), operator="Gemm", bias=None, **ROWS),
     "a bias of two axes that is added": Product(plus(BIAS[None]), operator="MatMul", bias=None, **ROWS),
 }
