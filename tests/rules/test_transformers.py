@@ -80,16 +80,34 @@ def test_almost_norms(random_numbers: np.random.Generator, changed: str) -> None
     assert ("LAYER_NORMALIZATION" in steps_of(builder)) == (changed == "other x")
 
 
-def test_distances_of_the_same_codes_by_another_scale(random_numbers: np.random.Generator) -> None:
-    """They are none to their own mean."""
+@pytest.mark.parametrize("changed", ["means without their axis", "a variance about other means"])
+def test_what_is_no_norm_by_its_axes(random_numbers: np.random.Generator, changed: str) -> None:
+    """As many rows as columns fit whichever axis is meant."""
+    builder = Builder()
+    x = builder.input("float32", (6, 6))
+    keepdims = int(changed != "means without their axis")
+    of_rows = builder.node("Sub", [x, builder.node("ReduceMean", [x], axes=[-1], keepdims=keepdims)])
+    distances, axes = of_rows, [-1]
+    if changed == "a variance about other means":
+        distances, axes = builder.node("Sub", [x, builder.node("ReduceMean", [x], axes=[0, 1])]), [0, 1]
+    variance = builder.node("ReduceMean", [builder.node("Mul", [of_rows, of_rows])], axes=axes)
+    deviation = builder.node("Sqrt", [builder.node("Add", [variance, np.float32(0.5)])])
+    builder.output(builder.node("Div", [distances, deviation]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": normal_floats(random_numbers, (6, 6))})
+
+
+@pytest.mark.parametrize("scale", [0.03, 0.05])
+def test_norms_of_codes_that_are_dequantized_twice(random_numbers: np.random.Generator, scale: float) -> None:
+    """By another scale they are no distance from their own mean."""
     builder = Builder()
     x = builder.input("uint8", SHAPE)
-    value, other = (builder.dequantized(x, scale, np.uint8(128)) for scale in (0.03, 0.05))
+    value, other = (builder.node("Neg", [builder.dequantized(x, each, np.uint8(128))]) for each in (0.03, scale))
     distances = builder.node("Sub", [other, builder.node("ReduceMean", [value], axes=[-1])])
     variance = builder.node("ReduceMean", [builder.node("Mul", [distances, distances])], axes=[-1])
     deviation = builder.node("Sqrt", [builder.node("Add", [variance, np.float32(0.1)])])
     builder.output(builder.node("Div", [distances, deviation]), "float32")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)})
+    assert ("REDUCE_MEAN" in steps_of(builder)) == (scale != 0.03)
 
 
 @pytest.mark.parametrize(
