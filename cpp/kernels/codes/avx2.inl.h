@@ -44,6 +44,24 @@ inline __m256i codes_in_order(__m256i a_i16x16, __m256i b_i16x16, __m256i zero_p
   return _mm256_permutevar8x32_epi32(a_and_b_u8x32, order_i32x8);
 }
 
+// Stores the first count codes, 1 <= count <= 16, in two pieces that may overlap: no call, as a copy of any size would
+// be.
+inline void store_first(std::uint8_t* output, std::size_t count, __m128i codes_u8x16) noexcept {
+  std::uint8_t codes[16];
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), codes_u8x16);
+  if (count >= 8) {
+    std::memcpy(output, codes, 8);
+    std::memcpy(output + count - 8, codes + count - 8, 8);
+  } else if (count >= 4) {
+    std::memcpy(output, codes, 4);
+    std::memcpy(output + count - 4, codes + count - 4, 4);
+  } else {
+    output[0] = codes[0];
+    output[count / 2] = codes[count / 2];
+    output[count - 1] = codes[count - 1];
+  }
+}
+
 // Saturates, flips and stores the first count lanes of one vector, 1 <= count <= 8, for tails.
 inline void store_tail(std::uint8_t* output, std::size_t count, __m256i lane_i32x8, __m256i flip_u8x32) noexcept {
   const __m256i in_order_u8x32 = saturate_in_order(lane_i32x8, lane_i32x8, lane_i32x8, lane_i32x8);

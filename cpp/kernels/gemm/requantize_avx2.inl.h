@@ -85,9 +85,7 @@ class Requantizer {
     if (columns_ == 16) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(output), codes_u8x16);
     } else {
-      std::uint8_t codes[16];
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), codes_u8x16);
-      std::memcpy(output, codes, columns_);
+      store_first(output, columns_, codes_u8x16);
     }
   }
 

@@ -53,9 +53,7 @@ class Requantizer {
     if (channels_ == kNr) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(output), codes_u8x16);
     } else {
-      std::uint8_t codes[kNr];
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), codes_u8x16);
-      std::memcpy(output, codes, channels_);
+      store_first(output, channels_, codes_u8x16);
     }
   }
 
