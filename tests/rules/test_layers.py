@@ -344,6 +344,22 @@ def test_constants_that_are_dequantized(random_numbers: np.random.Generator, ope
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+@pytest.mark.parametrize("shape", [(), (3, 1, 1)], ids=str)
+def test_constant_codes_beside_codes(
+    random_numbers: np.random.Generator, operator: str, shape: tuple[int, ...]
+) -> None:
+    """Of one scale they are read as codes, of several as floats."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    scales = random_numbers.uniform(0.01, 0.05, shape[:1]).astype(np.float32)
+    numbers = codes(random_numbers, "uint8", (3, 7, 6))
+    constant = builder.dequantized(numbers, scales, np.full(shape[:1], 100, np.uint8), axis=0)
+    builder.output(builder.quantized(builder.node(operator, [value, constant]), 0.1, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+    assert ("ELEMENT_WISE_BINARY" in steps_of(builder)) == bool(shape)
+
+
 @pytest.mark.parametrize("operator", ["Pad", "Concat"])
 def test_sums_of_codes_beside_others(random_numbers: np.random.Generator, operator: str) -> None:
     """INT32 that no node has computed yet stays INT32."""
