@@ -84,3 +84,15 @@ def test_axes_and_counts_that_fit_no_bias(random_numbers: np.random.Generator, a
     builder.output(builder.node("Add", [builder.input("float32", (3, 4)), bias]), "float32")
     with pytest.raises(dmlcpu.DmlError):
         dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.ones((3, 4), np.float32)})
+
+
+def test_codes_of_a_bias_in_the_unit_of_the_sums_count() -> None:
+    """And not the floats that they stand for, by a scale that a quantizer has rounded."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 32, 2, 3)), 1, np.uint8(0))
+    filters = builder.dequantized(np.full((1, 32, 1, 1), -127, np.int8), 1, np.int8(0))
+    lowest = -127 * 32 * 255
+    bias = builder.dequantized(np.int32([100 - lowest]), 1 + 5e-6, np.int32(0))
+    builder.output(builder.quantized(builder.node("Conv", [x, filters, bias]), 1, np.uint8(0)), "uint8")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.full((1, 32, 2, 3), 255, np.uint8)})
+    np.testing.assert_array_equal(result, np.full((1, 1, 2, 3), 100, np.uint8))
