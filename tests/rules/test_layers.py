@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from conftest import SEED
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
-from onnx_models import Builder, assert_like_onnxruntime, codes, reasons_of, steps_of
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng((SEED, 1))
@@ -234,39 +234,6 @@ def test_factors_and_addends_are_those_of_the_convolution(random_numbers: np.ran
     assert steps_of(builder) == ["QUANTIZED_LINEAR_CONVOLUTION"]
 
 
-@pytest.mark.parametrize("behind_a_convolution", [False, True])
-def test_factors_that_are_beyond_float32_as_scales(
-    random_numbers: np.random.Generator, behind_a_convolution: bool
-) -> None:
-    """Of the floats each is finite, and most products are not: of either sign, or 0."""
-    builder = Builder()
-    x = builder.dequantized(builder.input("uint8", IMAGE), 300, POINTS["uint8"])
-    factors = np.float32([1, 3e38, -3e38]).reshape(3, 1, 1)
-    if behind_a_convolution:
-        x = builder.node("Conv", [x, builder.dequantized(np.eye(3, dtype=np.int8)[..., None, None], 300, np.int8(0))])
-    y = builder.quantized(builder.node("Mul", [x, factors]), 100, POINTS["int8"])
-    builder.output(y, "int8")
-    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)})
-
-
-def test_addends_that_no_bias_holds(random_numbers: np.random.Generator) -> None:
-    """In units of the sums they are beyond INT32, and the results are the lowest and the highest codes."""
-    builder = Builder()
-    addends = np.float32([1e6, -1e6, 0, 1e6]).reshape(4, 1, 1)
-    result = builder.node("Add", [small_convolution(builder, "x", IMAGE, random_numbers), addends])
-    builder.output(builder.quantized(result, 0.1, np.uint8(3)), "uint8")
-    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
-
-
-def test_statistics_of_the_batch_are_left_to_others() -> None:
-    builder = Builder()
-    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
-    numbers = [np.ones(3, np.float32)] * 4
-    result, *_ = builder.node("BatchNormalization", [value, *numbers], 3, training_mode=1)
-    builder.output(result, "float32")
-    assert reasons_of(builder) == ["training"]
-
-
 GEMMS: Final = (
     ({"alpha": 0.5}, (5,)),
     ({"alpha": 0.5, "beta": 3.0, "transB": 1}, (5,)),
@@ -342,22 +309,6 @@ def test_constants_that_are_dequantized(random_numbers: np.random.Generator, ope
         constants = [builder.dequantized(np.uint8([[[200]]]), 0.01, np.uint8(0))]
     builder.output(builder.quantized(builder.node(operator, [value, *constants]), 0.1, np.uint8(3)), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
-
-
-@pytest.mark.parametrize("operator", ["Add", "Mul"])
-@pytest.mark.parametrize("shape", [(), (3, 1, 1)], ids=str)
-def test_constant_codes_beside_codes(
-    random_numbers: np.random.Generator, operator: str, shape: tuple[int, ...]
-) -> None:
-    """Of one scale they are read as codes, of several as floats."""
-    builder = Builder()
-    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
-    scales = random_numbers.uniform(0.01, 0.05, shape[:1]).astype(np.float32)
-    numbers = codes(random_numbers, "uint8", (3, 7, 6))
-    constant = builder.dequantized(numbers, scales, np.full(shape[:1], 100, np.uint8), axis=0)
-    builder.output(builder.quantized(builder.node(operator, [value, constant]), 0.1, POINTS["uint8"]), "uint8")
-    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
-    assert ("ELEMENT_WISE_BINARY" in steps_of(builder)) == bool(shape)
 
 
 @pytest.mark.parametrize("operator", ["Pad", "Concat"])
