@@ -212,6 +212,8 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
         convolution(128, 128, 5, size=56),
         convolution(64, 64, 3, size=56, group_count=4),
         convolution(128, 128, 3, size=56, dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
+        convolution(128, 128, 3, size=56, dilations=(1, 2), start_padding=(1, 2), end_padding=(1, 2)),
+        convolution(128, 128, 3, size=56, dilations=(2, 1), start_padding=(2, 1), end_padding=(2, 1)),
     ]
     assert not any(is_winograds(desc) for desc in others)
 
