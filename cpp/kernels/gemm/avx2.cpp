@@ -376,11 +376,7 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels avx2::gemm = {.mr = kMr,
-                                          .nr = kNr,
-                                          .kr = kKr,
-                                          .products_per_cycle = 32,
-                                          .least_columns = kNr,
-                                          .multiply = multiply};
+constinit const GemmKernels avx2::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 32, .least_columns = kNr, .multiply = multiply};
 
 }  // namespace dmlcpu
