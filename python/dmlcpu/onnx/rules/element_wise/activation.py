@@ -138,8 +138,7 @@ def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] |
     )
 
 
-# The operators of one element that run on floats: the function, and its parameters with their defaults, which are
-# attributes where the operator has such.
+# The operators of one element that run on floats: the function, and its attributes with their defaults.
 _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[FloatUnary, Mapping[str, float]]]] = {
     "Relu": (FloatUnary.RELU, {}),
     "Sigmoid": (FloatUnary.SIGMOID, {}),
@@ -151,13 +150,7 @@ _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[FloatUnary, Mapping[str, float]]]] = 
     "Log": (FloatUnary.LOGARITHM, {}),
     "Erf": (FloatUnary.ERROR_FUNCTION, {}),
     "HardSigmoid": (FloatUnary.HARD_SIGMOID, {"alpha": 0.2, "beta": 0.5}),
-    "HardSwish": (FloatUnary.HARD_SWISH, {"alpha": 1 / 6, "beta": 0.5}),
     "LeakyRelu": (FloatUnary.LEAKY_RELU, {"alpha": 0.01}),
-    "Elu": (FloatUnary.ELU, {"alpha": 1.0, "beta": 1.0}),
-    "Swish": (FloatUnary.GATED, {"alpha": 1.0}),
-    "Mish": (FloatUnary.MISH, {}),
-    "Softplus": (FloatUnary.SOFTPLUS, {}),
-    "Softsign": (FloatUnary.SOFTSIGN, {}),
     "Floor": (FloatUnary.FLOOR, {}),
     "Ceil": (FloatUnary.CEIL, {}),
     "Round": (FloatUnary.ROUND, {}),
@@ -206,6 +199,15 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     below = on_floats(lowering, FloatBinary.MINIMUM, tensor, Constant(np.zeros((), np.float32)))
     product = on_floats(lowering, FloatBinary.MULTIPLY, below, Constant(slope))
     return [on_floats(lowering, FloatBinary.ADD, above, product)]
+
+
+def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """HardSwish."""
+    value = present(inputs[0])
+    if isinstance(value, Table):
+        return table_only(lowering, node, inputs)
+    tensor = computed_floats(lowering, value)
+    return [on_each_float(lowering, FloatUnary.HARD_SWISH, tensor, alpha=1 / 6, beta=0.5)]
 
 
 # Functions that no kernel computes of floats, nor any composition of kernels does as exactly as onnxruntime.
@@ -306,6 +308,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
     **{("", name): table_only for name in _OF_TABLES_ALONE},
     ("", "PRelu"): prelu,
+    ("", "HardSwish"): hard_swish,
     ("", "Identity"): identity,
     ("", "Dropout"): identity,
     ("", "Cast"): cast,

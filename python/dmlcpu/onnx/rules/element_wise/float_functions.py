@@ -1,4 +1,4 @@
-"""Functions of one float that are composed of such as have operators; of codes tables."""
+"""Functions of one float that have operators of other names, or are composed of these; of codes tables."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ class Floats:
         return self.function(FloatUnary.ABSOLUTE)
 
 
+def _elu(x: Floats, node: Node) -> Floats:
+    return x.function(FloatUnary.ELU, alpha=node.attributes.get("alpha", 1.0), beta=1.0)
+
+
 def _celu(x: Floats, node: Node) -> Floats:
     alpha = node.attributes.get("alpha", 1.0)
     return x.function(FloatUnary.ELU, alpha=alpha, beta=alpha)
@@ -68,6 +72,22 @@ def _selu(x: Floats, node: Node) -> Floats:
     alpha = float(node.attributes.get("alpha", 1.67326319217681884765625))
     gamma = float(node.attributes.get("gamma", 1.05070102214813232421875))
     return x.function(FloatUnary.ELU, alpha=alpha, beta=1.0) * gamma
+
+
+def _softplus(x: Floats, node: Node) -> Floats:
+    return x.function(FloatUnary.SOFTPLUS)
+
+
+def _mish(x: Floats, node: Node) -> Floats:
+    return x.function(FloatUnary.MISH)
+
+
+def _softsign(x: Floats, node: Node) -> Floats:
+    return x.function(FloatUnary.SOFTSIGN)
+
+
+def _swish(x: Floats, node: Node) -> Floats:
+    return x.function(FloatUnary.GATED, alpha=node.attributes.get("alpha", 1.0))
 
 
 def _absolute(x: Floats, node: Node) -> Floats:
@@ -82,8 +102,13 @@ def _sign(x: Floats, node: Node) -> Floats:
 _FUNCTIONS: Final[Mapping[str, Callable[[Floats, Node], Floats]]] = {
     "Abs": _absolute,
     "Celu": _celu,
+    "Elu": _elu,
+    "Mish": _mish,
     "Selu": _selu,
     "Sign": _sign,
+    "Softplus": _softplus,
+    "Softsign": _softsign,
+    "Swish": _swish,
 }
 
 
