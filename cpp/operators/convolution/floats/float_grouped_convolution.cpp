@@ -226,6 +226,9 @@ void FloatGroupedConvolution::scatter(const float* staged, const PixelRun& run, 
 bool float_grouped_applies(const ConvolutionGeometry& geometry) {
   const std::int64_t inputs = geometry.group_input_channels(), outputs = geometry.group_output_channels();
   if (geometry.groups == 1 || std::max(inputs, outputs) > kMostChannels) return false;
+  // Channels are brought into another order, which has to serve several taps.
+  const std::int64_t of_window = geometry.kernel_height * std::min(geometry.kernel_width, kMostTaps);
+  if (inputs > 1 && of_window < 2 * geometry.stride_height * geometry.stride_width) return false;
   // Groups leave lanes of a vector idle as many times as there are pairs of an input and an output.
   const std::int64_t lanes = std::min(geometry.groups, kVectorLanes);
   if (inputs * outputs > std::max(lanes, lanes * lanes / 4)) return false;

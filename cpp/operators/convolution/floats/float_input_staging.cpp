@@ -114,7 +114,8 @@ void FloatInputStaging::clear_padding(float* copies) const {
 std::string FloatInputStaging::describe() const {
   if (!copy_) return "";
   const bool padded = copied_height_ != inner_.input_height || copied_width_ != inner_.input_width;
-  return std::string("staging: input through ") + (padded ? "padded " : "") + "{N, H, W, C} copies of " +
+  return std::string("staging: input through ") + (padded ? "padded " : "") +
+         (reorders_ ? "{N, H, W, channel of the group, group}" : "{N, H, W, C}") + " copies of " +
          std::to_string(images()) + " of " + counted(geometry_.batch, "image") + ", because " +
          (reorders_                ? "channels lie by their place in a group then\n"
           : geometry_.input.c != 1 ? "its channels are not neighbours\n"

@@ -19,6 +19,8 @@
 #include "operators/float_tiles.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "operators/strides/element_rows.h"
+#include "operators/strides/transposed_elements.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -101,6 +103,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   std::int64_t tasks() const { return divide_up(pixels(), tile_pixels_) * geometry_.groups * column_tiles(); }
   std::int64_t participants() const { return std::min<std::int64_t>(target_.num_threads, tasks()); }
 
+  void pack_panel(const float* filter, std::int64_t count, float* packed) const;
   void choose_tiles();
   Tile tile_of(std::int64_t task) const noexcept;
   Terms terms_from(std::int64_t k) const noexcept;
@@ -148,20 +151,41 @@ FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task
 }
 
 void FloatProductConvolution::pack_filter(const float* filter, float* packed) const {
-  const std::int64_t columns = geometry_.group_output_channels(), channels = geometry_.group_input_channels();
+  const std::int64_t columns = geometry_.group_output_channels();
   for (std::int64_t first = 0; first < geometry_.output_channels;) {
     const std::int64_t count = std::min(kFloatPanelColumns, columns - first % columns), stride = panel_stride(count);
-    for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
-      const float* taps = filter + first * geometry_.filter.n + tap / geometry_.kernel_width * geometry_.filter.h +
-                          tap % geometry_.kernel_width * geometry_.filter.w;
-      for (std::int64_t c = 0; c < channels; ++c, packed += stride) {
-        for (std::int64_t n = 0; n < count; ++n) {
-          packed[n] = taps[n * geometry_.filter.n + c * geometry_.filter.c];
-        }
-        std::fill_n(packed + count, stride - count, 0.0F);
-      }
+    for (std::int64_t k = 0; count < stride && k < geometry_.reduction(); ++k) {
+      std::fill_n(packed + k * stride + count, stride - count, 0.0F);
     }
+    pack_panel(filter + first * geometry_.filter.n, count, packed);
+    packed += geometry_.reduction() * stride;
     first += count;
+  }
+}
+
+// Output channels are rows of the filter, and columns of the panel: what is contiguous in a row, channels or taps, is
+// transposed.
+void FloatProductConvolution::pack_panel(const float* filter, std::int64_t count, float* packed) const {
+  const PlaneStrides& strides = geometry_.filter;
+  const std::int64_t channels = geometry_.group_input_channels(), stride = panel_stride(count);
+  const std::int64_t taps = geometry_.kernel_height * geometry_.kernel_width;
+  const auto transpose = [&](const float* from, std::int64_t length, float* to, std::int64_t step) {
+    transpose_elements(*target_.kernels().pack, sizeof(float), from, strides.n, count, length, to, step);
+  };
+  const bool taps_are_runs = strides.w == 1 && strides.h == geometry_.kernel_width;
+  if (strides.c != 1 && taps > 1 && taps_are_runs) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      transpose(filter + c * strides.c, taps, packed + c * stride, channels * stride);
+    }
+    return;
+  }
+  for (std::int64_t tap = 0; tap < taps; ++tap, packed += channels * stride) {
+    const float* from = filter + tap / geometry_.kernel_width * strides.h + tap % geometry_.kernel_width * strides.w;
+    if (strides.c == 1) {
+      transpose(from, channels, packed, stride);
+    } else {
+      copy_rows(from, {strides.n, strides.c}, packed, {1, stride}, count, channels);
+    }
   }
 }
 
