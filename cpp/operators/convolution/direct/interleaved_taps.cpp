@@ -50,11 +50,12 @@ std::int64_t rows_of_ring(const ConvolutionGeometry& geometry, const TapGroups& 
 
 // From the codes of a pixel to those of the next one. Kernels read one line of each pixel of a window at a time, and
 // most of them again for the next outputs: of a long row of taps more than stay in a level-1 cache, where the lines are
-// a large power of two apart and meet in a few of its sets.
+// a large power of two apart and meet in a few of its sets. Of pixels of few lines a further one is too much.
 std::size_t bytes_of_pixel(const ConvolutionGeometry& geometry) {
-  constexpr std::size_t kCacheBytes = 32 << 10, kBytesOfWay = 4096;
+  constexpr std::size_t kCacheBytes = 32 << 10, kBytesOfWay = 4096, kLeastBytes = 512;
   const std::size_t bytes = as_size(geometry.output_channels) * 4;
-  const bool is_long = as_size(geometry.kernel_width) * std::gcd(bytes, kBytesOfWay) > kCacheBytes;
+  const bool is_long =
+      bytes >= kLeastBytes && as_size(geometry.kernel_width) * std::gcd(bytes, kBytesOfWay) > kCacheBytes;
   return geometry.kernel_height == 1 && is_long ? bytes + kAlignment : bytes;
 }
 
