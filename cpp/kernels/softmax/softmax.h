@@ -33,11 +33,11 @@ struct FloatSoftmaxRow {
 struct FloatSoftmaxColumns {
   const float* input;
   float* output;
-  std::size_t count;  // of elements in a row
+  std::size_t count;  // of elements in a row, up to kMostSoftmaxColumnElements
   std::size_t rows;
   std::int64_t input_step, output_step;
 };
-constexpr std::size_t kMostSoftmaxColumnElements = 256;
+constexpr std::size_t kMostSoftmaxColumnElements = 256;  // so many places are on a kernel's stack
 
 // The same of codes.
 struct CodeSoftmaxColumns {

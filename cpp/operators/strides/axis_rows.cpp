@@ -65,12 +65,12 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   input_ = steps(desc.tensor(input), 1);
   are_columns_ = results != Results::each && positions_.length() > 1;
   are_apart_ = are_columns_ && (positions_.stride(0) != 1 || positions_.stride(1) != 1);
-  // Of fewer most lanes would be empty.
-  constexpr std::size_t kLeastApart = 4;
+  // Of fewer most lanes would be empty: 8 rows of 64 take a half more time as columns, where each has many results.
+  const std::size_t least_apart = results == Results::one ? 4 : 16;
   // Rows of 3 take 3.4 ns each by themselves and 1.1 as columns, rows of 12 3.4 and 2.7.
   constexpr std::size_t kMostOfOne = 12;
   const bool is_long = results == Results::one && length_ > kMostOfOne;
-  if (are_apart_ && (is_long || positions_.length() < kLeastApart)) are_columns_ = are_apart_ = false;
+  if (are_apart_ && (is_long || positions_.length() < least_apart)) are_columns_ = are_apart_ = false;
   // Narrower ones cost more calls than the copies do, which stay in a level-1 cache.
   constexpr std::size_t kNarrow = 16, kNarrowElements = 4096;
   are_narrow_ = are_columns_ && !are_apart_ && positions_.length() < kNarrow && positions_.rows() >= kNarrow &&
