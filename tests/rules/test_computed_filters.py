@@ -53,16 +53,12 @@ def assert_close(model: bytes, feeds: Any) -> None:
 
 @pytest.mark.parametrize(("x_shape", "w_shape", "attributes"), WINDOWS, ids=str)
 def test_filters_of_floats(random_numbers: np.random.Generator, x_shape: Any, w_shape: Any, attributes: Any) -> None:
-    """Beside an operator on codes: a model of floats alone is left to onnxruntime."""
     builder = Builder()
-    quantized = builder.node("DynamicQuantizeLinear", [builder.input("float32", (2, 4), "z")], 3)
-    builder.output(builder.node("MatMulInteger", [quantized[0], np.ones((4, 4), np.int8), quantized[2]]), "int32")
     operands = [builder.input("float32", x_shape), builder.input("float32", w_shape, "w"), np.ones(w_shape[0], "f4")]
     builder.output(builder.node("Conv", operands, **attributes), "float32")
     feeds = {
         "x": random_numbers.normal(0, 1, x_shape).astype(np.float32),
         "w": random_numbers.normal(0, 1, w_shape).astype(np.float32),
-        "z": np.ones((2, 4), np.float32),
     }
     assert_like_onnxruntime(builder.build(), feeds)
 

@@ -75,6 +75,25 @@ def test_one_function_is_one_step(operator: str) -> None:
     assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
 
 
+@pytest.mark.parametrize("operator", ["HardSwish", "Mish", "Softplus", "Softsign", "Elu", "Swish"])
+def test_codes_are_no_floats(operator: str) -> None:
+    builder = Builder(24)
+    builder.output(builder.node(operator, [builder.input("uint8", (3, 5))]), "uint8")
+    with pytest.raises(dmlcpu.InvalidModelError, match=operator):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.full((3, 5), 2, np.uint8)})
+
+
+@pytest.mark.parametrize(("operator", "attribute"), [("Elu", "beta"), ("HardSwish", "alpha")])
+def test_attributes_that_an_operator_does_not_have_change_nothing(operator: str, attribute: str) -> None:
+    x = np.linspace(-4, 4, 30, dtype=np.float32)
+    results = []
+    for attributes in ({}, {attribute: 2.0}):
+        builder = Builder(18)
+        builder.output(builder.node(operator, [builder.input("float32", (30,))], **attributes), "float32")
+        results += dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    np.testing.assert_array_equal(*results)
+
+
 def test_distances_to_0_have_no_sign() -> None:
     builder = Builder()
     builder.output(builder.node("Abs", [builder.input("float32", (4,))]), "float32")

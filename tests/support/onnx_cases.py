@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from onnx_models import POINT, Builder, codes
+from onnx_models import Builder, codes
 
-__all__ = ["IMAGE", "POINTS", "SCALE", "TYPES", "Case", "add_product_of_codes", "ints", "qdq_of", "small_convolution"]
+__all__ = ["IMAGE", "POINTS", "SCALE", "TYPES", "Case", "ints", "qdq_of", "small_convolution"]
 
 Array = NDArray[Any]
 TYPES: Final = ("uint8", "int8")
@@ -61,11 +61,3 @@ def small_convolution(builder: Builder, name: str, shape: Sequence[int], rng: np
         np.int32([999, -5000, 700, 0]), np.float32(SCALE) * scales, np.zeros(4, np.int32), axis=0
     )
     return builder.node("Conv", [value, weights, bias], pads=[1, 1, 1, 1])
-
-
-def add_product_of_codes(builder: Builder, rng: np.random.Generator) -> dict[str, Array]:
-    """Beside which convolutions of floats are native; returns what is fed to it."""
-    x = builder.dequantized(builder.input("uint8", (3, 8), "codes"), 0.02, POINT)
-    weights = builder.dequantized(codes(rng, "int8", (8, 5)), 0.01, np.int8(0))
-    builder.output(builder.quantized(builder.node("MatMul", [x, weights]), 0.1, POINT), "uint8")
-    return {"codes": codes(rng, "uint8", (3, 8))}

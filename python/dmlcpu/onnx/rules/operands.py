@@ -15,6 +15,7 @@ from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.native_partition import check_tensor
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, as_value
@@ -208,11 +209,12 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
     """Return a value as a tensor of the graph; a constant becomes one that is packed with the graph.
 
     Raises:
-        NotNative: No kernel takes its type.
+        NotNative: No kernel takes its type, or it has no elements.
     """
     elements = lowering.elements(value)
     if isinstance(elements, Tensor):
         return elements
+    check_tensor(elements.dtype, elements.shape)
     number = lowering.number(elements)
     assert number is not None
     return lowering.tensor(number, elements.dtype, elements.shape)

@@ -84,13 +84,15 @@ def spatial_attributes(
     """Return the strides and the dilations of so many spatial axes, and their padding, all starts before all ends.
 
     Raises:
-        NotNative: They are not as many as the axes, or out of range, or the kernel is.
+        NotNative: They are not as many as the axes, or out of range, or the kernel is, or another one is told.
     """
     given, ones = node.attributes, (1,) * rank
     strides, dilations = tuple(given.get("strides", ones)), tuple(given.get("dilations", ones))
     padding = tuple(given.get("pads", (0,) * 2 * rank))
     if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
         raise NotNative("attributes that do not fit the number of spatial axes")
+    if tuple(given.get("kernel_shape", kernel)) != tuple(kernel):
+        raise NotNative("a kernel shape that is not the filter's")
     if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
         raise NotNative("a stride, dilation or kernel below 1, or negative padding")
     return strides, dilations, padding

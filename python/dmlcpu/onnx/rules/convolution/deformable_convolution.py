@@ -97,7 +97,7 @@ def deform_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     images, (rows, columns) = x.shape[0], offsets.shape[2:]
     outputs, of_group, *kernel = weights.shape
     window = window_of(node, x.shape[2:], kernel)
-    if window.output != offsets.shape[2:] or tuple(node.attributes.get("kernel_shape", kernel)) != tuple(kernel):
+    if window.output != offsets.shape[2:]:
         raise NotNative(f"offsets {offsets.shape} of windows at {window.output} places")
     samples = _samples(lowering, x, offsets, masks, window, parts)
     taps, pixels = math.prod(kernel), rows * columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -25,6 +26,8 @@ __all__ = ["RULES"]
 
 # Convolutions of floats with fewer output channels, or with groups, are slower than a transposed one elsewhere.
 _FEWEST_CHANNELS: Final = 8
+# Of more the filters take longer to be made and packed than many runs.
+_MOST_PHASES: Final = 64
 
 
 class TransposedConvolution(Deferred):
@@ -73,8 +76,11 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     """Add convolutions of floats with a constant filter.
 
     Raises:
-        NotNative: The filter or the bias is computed, they are of other types, there are groups or few output channels.
+        NotNative: The filter or the bias is computed, they are of other types, there are groups or few output channels,
+            or many phases.
     """
+    if math.prod(node.attributes.get("strides", ())) > _MOST_PHASES:
+        raise NotNative("a transposed convolution of floats in many phases")
     x, bias = present(inputs[0]), (*inputs, None)[2]
     given, biases = constant(inputs[1], "the filter"), None if bias is None else constant(bias, "the bias")
     if not element_type(x) == given.dtype == np.float32 or (biases is not None and biases.dtype != np.float32):

@@ -227,8 +227,8 @@ def phases_of_node(node: Node, spatial: Sequence[int], kernel: Sequence[int]) ->
     lengths = tuple(node.attributes.get("output_shape", ()))
     if len(added) != rank or min(added, default=0) < 0:
         raise NotNative("output padding that does not fit the number of spatial axes, or is negative")
-    if len(lengths) not in (0, rank) or tuple(node.attributes.get("kernel_shape", kernel)) != tuple(kernel):
-        raise NotNative("an output or a kernel shape that does not fit the operands")
+    if len(lengths) not in (0, rank):
+        raise NotNative("an output shape that does not fit the operands")
     if max(strides) > _MOST_CONVOLUTIONS:  # before any work that is in proportion to them
         raise NotNative(f"strides {strides}")
     if any(more >= max(steps) for more, *steps in zip(added, strides, dilations, strict=True)):
