@@ -192,3 +192,15 @@ def test_operands_that_are_left_out(operator: str, is_branch: bool) -> None:
     feeds = {"x": np.ones((2, 2), np.float32), "t": np.array(True)}
     with pytest.raises(dmlcpu.InvalidModelError, match="it has no input 1, without which onnxruntime"):
         dmlcpu.InferenceSession(model).run(None, feeds if is_branch else {"x": feeds["x"]})
+
+
+@pytest.mark.parametrize("reader", ["Trilu", "Transpose", "QuantizeLinear"])
+def test_an_operand_that_is_not_there_is_told_of(reader: str) -> None:
+    """Of a node of nothing, whose result is no array that another node, or a model for onnxruntime, can have."""
+    builder = Builder()
+    value = builder.node("Transpose", [""])
+    inputs: list[Any] = [np.ones((2, 3), np.float32), value] if reader == "QuantizeLinear" else [value]
+    result = builder.node("Cast", [builder.node(reader, inputs)], to=onnx.TensorProto.FLOAT)
+    builder.output(builder.node("Add", [builder.input("float32", (2, 3)), result]), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match="Transpose_0"):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.ones((2, 3), np.float32)})

@@ -231,9 +231,10 @@ def _results(task: _Task) -> Sequence[Array]:
             results: Any = evaluator_of(task.model).run(None, dict(task.fed))
     except Exception as error:  # not every node is valid
         raise NotNative(f"it cannot be computed beforehand ({error})") from None
-    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+    arrays = [np.asarray(result) for result in results if isinstance(result, np.ndarray | np.generic)]
+    # Of an operand that is not there the evaluator makes arrays of nothing.
+    if len(arrays) < len(results) or any(None in array.flat for array in arrays if array.dtype == object):
         raise NotNative("its result is no tensor")
-    arrays = [np.asarray(result) for result in results]
     for array, dtype in zip(arrays, task.types, strict=True):
         if dtype is not None and dtype.kind in "biuf" and array.dtype != dtype:
             raise NotFolded(f"its result is computed beforehand as {array.dtype}, not as {dtype}")
