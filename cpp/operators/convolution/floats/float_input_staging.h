@@ -28,7 +28,7 @@ class FloatInputStaging {
 
   // The convolution of a copy, or of the tensor itself.
   const ConvolutionGeometry& inner() const { return inner_; }
-  // Of channels that lie by their place in the group inner().input has no stride.
+  // Whether the channels of inner() lie by their place in the group, so that inner().input.c is of no use.
   bool lies_by_place_in_group() const {
     return reorders_ || (inner_.groups == inner_.input_channels && inner_.input.c == 1);
   }
