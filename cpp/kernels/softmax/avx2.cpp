@@ -92,7 +92,7 @@ void write_codes(const CodeShares& run) noexcept {
 }
 
 void write_shares(const CodeShares& run) noexcept {
-  const bool by_reciprocal = reciprocal_applies(run.output_scale) && run.sum >= 1.0f && run.sum <= 0x1p64f;
+  const bool by_reciprocal = reciprocal_applies(run.output_scale) && have_reciprocals(spread(run.sum));
   by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
 }
 
@@ -135,8 +135,7 @@ void write_eight_columns(const CodeSoftmaxColumns& columns, std::size_t j) noexc
     const __m256i below_i32x8 = _mm256_cvtepu8_epi32(_mm_sub_epi8(maximum_u8x16, codes_u8x16[i]));
     return _mm256_i32gather_ps(columns.exponentials, below_i32x8, 4);
   });
-  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && !any(less(sum, spread(1.0f))) &&
-                             !any(less(spread(0x1p64f), sum)) && !any(is_nan(sum));
+  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && have_reciprocals(sum);
   by_reciprocal ? write_column_codes<true>(columns, j, powers, sum)
                 : write_column_codes<false>(columns, j, powers, sum);
 }

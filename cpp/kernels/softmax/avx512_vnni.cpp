@@ -144,7 +144,7 @@ void write_codes(const CodeShares& run) noexcept {
 }
 
 void write_shares(const CodeShares& run) noexcept {
-  const bool by_reciprocal = reciprocal_applies(run.output_scale) && run.sum >= 1.0f && run.sum <= 0x1p64f;
+  const bool by_reciprocal = reciprocal_applies(run.output_scale) && have_reciprocals(spread(run.sum));
   by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
 }
 
@@ -179,8 +179,7 @@ void write_columns_of(const CodeSoftmaxColumns& columns, std::size_t j, const st
     return exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16));
   });
   const __mmask16 mask = lane_mask(columns.rows - j);
-  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && !any(less(sum, spread(1.0f))) &&
-                             !any(less(spread(0x1p64f), sum)) && !any(is_nan(sum));
+  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && have_reciprocals(sum);
   by_reciprocal ? write_column_codes<true>(columns, j, mask, powers, sum)
                 : write_column_codes<false>(columns, j, mask, powers, sum);
 }

@@ -116,6 +116,11 @@ inline Floats summed_columns(std::size_t count, Floats* powers, const Power& pow
   return sums[0];
 }
 
+// Whether quotients by such sums, one of each lane, may be computed by their reciprocals.
+inline bool have_reciprocals(Floats sums) noexcept {
+  return !any(less(sums, spread(1.0f))) && !any(less(spread(0x1p64f), sums)) && !any(is_nan(sums));
+}
+
 void softmax_columns(const FloatSoftmaxColumns& operands) noexcept {
   const FloatSoftmaxColumns columns = operands;  // a copy: the output could alias the original
   const std::size_t count = columns.count;
