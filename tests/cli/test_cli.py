@@ -311,6 +311,21 @@ def test_profile_writes_a_trace(tmp_path: Path) -> None:
     assert times == sorted(times, reverse=True)
 
 
+def test_profile_tells_the_quickest_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    durations = iter([3, 1, 2])
+
+    def profile(session: InferenceSession, path: Path, feeds: object) -> str:
+        event = {"name": "onnxruntime", "cat": "Part", "dur": next(durations), "args": {}}
+        path.write_text(json.dumps({"traceEvents": [event]}))
+        return str(path)
+
+    monkeypatch.setattr(InferenceSession, "profile", profile)
+    path = tmp_path / "trace.json"
+    assert "\n1.0 us in all, " in succeeded("profile", KEYWORDS, "--output", path, "--runs", 3)
+    assert [event["dur"] for event in json.loads(path.read_text())["traceEvents"]] == [1]
+    assert next(durations, None) is None
+
+
 @pytest.mark.parametrize(
     ("package", "arguments", "told"),
     [
