@@ -173,7 +173,9 @@ def __getattr__(name: str) -> _Any:
 
         return globals().setdefault("__version__", installed_version())
     if name != "InferenceSession":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_modules[__name__])
+        from dmlcpu.onnx.absent_names import absent_attribute
+
+        raise absent_attribute(f"module {__name__!r}", name, _modules[__name__])
     try:
         from dmlcpu.onnx.session import InferenceSession
     except ImportError as error:

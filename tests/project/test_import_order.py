@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "dmlcpu" / "onnx"
 ORDER = (
     "refusals",
     "missing_package",
+    "absent_names",
     "type_names",
     "parameters",
     "constant_arrays",

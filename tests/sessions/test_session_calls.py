@@ -7,8 +7,9 @@ import os
 import pickle
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -67,6 +68,34 @@ def test_feeds_of_a_run_to_come_may_be_written_to() -> None:
     for value, future in enumerate(futures):
         [result] = future.result()
         np.testing.assert_array_equal(result, expected(np.full((1000, 1000), value * 10, np.uint8)))
+
+
+def test_callbacks_are_called_as_onnxruntimes_are() -> None:
+    builder = Builder()
+    number = builder.input(np.int64, (1,), "number")
+    builder.output(builder.node("Gather", [np.zeros((5, 2), np.uint8), number]), "uint8")
+    session, data = dmlcpu.InferenceSession(builder.build()), object()
+    calls: SimpleQueue[tuple[list[Array], object, str]] = SimpleQueue()
+    future = session.run_async(None, {"number": np.int64([1])}, lambda *told: calls.put(told), data)
+    results, user_data, error = calls.get(timeout=20)
+    assert (results[0] is future.result()[0], user_data is data, error) == (True, True, "")
+    future = session.run_async(None, {"number": np.int64([9])}, lambda *told: calls.put(told), data)
+    assert calls.get(timeout=20) == ([], data, str(future.exception()))
+    assert isinstance(future.exception(), dmlcpu.BindingError)
+    with pytest.raises(TypeError, match="callback: got an object of type str, expected a function"):
+        session.run_async(None, {"number": np.int64([1])}, "callback")  # type: ignore[arg-type]
+
+
+def test_a_callback_is_told_of_a_run_that_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Executor(ThreadPoolExecutor):
+        def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+            return Future()  # it never begins
+
+    monkeypatch.setattr("dmlcpu.onnx.session.ThreadPoolExecutor", Executor)
+    calls: list[tuple[list[Array], object, str]] = []
+    future = dmlcpu.InferenceSession(doubled()).run_async(None, {"x": X}, lambda *given: calls.append(given), 3)
+    assert future.cancel()
+    assert calls == [([], 3, "the run was cancelled")]
 
 
 @pytest.mark.usefixtures("no_environment")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +43,44 @@ def test_run_options_are_those_of_onnxruntime() -> None:
     with pytest.raises(AttributeError, match="RunOptions has no option 'tag'"):
         options.tag = "run"  # type: ignore[attr-defined]
     session = dmlcpu.InferenceSession(MODEL)
-    assert len(session.run(None, {"input0": np.zeros((1, 50, 10, 1), np.float32)}, options)) == 1
+    feeds = {"input0": np.zeros((1, 50, 10, 1), np.float32)}
+    for given in (options, onnxruntime.RunOptions()):
+        assert len(session.run(None, feeds, given)) == len(session.run_async(None, feeds, run_options=given).result())
+    for wrong in ("options", {"terminate": True}, dmlcpu.RunOptions, dmlcpu.SessionOptions()):
+        message = rf"run_options: got an object of type {type(wrong).__name__}, expected None or RunOptions"
+        for call in (session.run, session.run_async):
+            with pytest.raises(TypeError, match=message):
+                call(None, feeds, run_options=wrong)
+
+
+def test_what_stands_in_for_names_that_are_not_here_is_told() -> None:
+    session = dmlcpu.InferenceSession(MODEL)
+    instead = "; onnxruntime's is not here: run takes numpy and DLPack arrays, and returns new arrays"
+    for holder, name, message in (
+        (session, "io_binding", f"InferenceSession has no attribute 'io_binding'{instead}"),
+        (session, "scores", "InferenceSession has no attribute 'scores'"),
+        (dmlcpu, "OrtValue", f"module 'dmlcpu' has no attribute 'OrtValue'{instead}"),
+        (dmlcpu, "Ort", "module 'dmlcpu' has no attribute 'Ort'"),
+        (
+            dmlcpu.SessionOptions(),
+            "add_initializer",
+            "SessionOptions has no attribute 'add_initializer'; onnxruntime's is not here: "
+            "a session opens the model as its file is",
+        ),
+    ):
+        with pytest.raises(AttributeError) as raised:
+            getattr(holder, name)
+        assert (str(raised.value), raised.value.name, raised.value.obj) == (message, name, holder)
+
+
+def test_dmlcpu_in_the_place_of_onnxruntime_runs_no_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder()
+    builder.output(builder.node("Atanh", [builder.input(np.float32, (3,))]), "float32")
+    model = builder.build()
+    assert [each.provider for each in dmlcpu.InferenceSession(model).partitions()] == ["onnxruntime"]
+    monkeypatch.setitem(sys.modules, "onnxruntime", dmlcpu)
+    with pytest.raises(dmlcpu.MissingRuntimeError, match=r"put dmlcpu in onnxruntime.s place"):
+        dmlcpu.InferenceSession(model)
 
 
 def test_providers_that_are_not_available_are_a_warning() -> None:

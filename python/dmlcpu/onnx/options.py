@@ -11,10 +11,11 @@ from enum import IntEnum
 from functools import cache
 from operator import index
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlcpu.onnx.absent_names import absent_attribute
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "GraphOptimizationLevel",
     "RunOptions",
     "SessionOptions",
+    "check_run_options",
     "checked_options",
     "checked_providers",
     "dimension_overrides",
@@ -52,6 +54,12 @@ class ExecutionMode(IntEnum):
 class _CheckedOptions:
     """What is shared by classes of options: only what is an option can be set, and only to a value of its type."""
 
+    if not TYPE_CHECKING:  # to whom all names would be there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError."""
+            raise absent_attribute(type(self).__name__, name, self)
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option.
 
@@ -64,10 +72,9 @@ class _CheckedOptions:
         if name not in options:
             from difflib import get_close_matches  # here: only a mistake needs it
 
-            [nearest] = get_close_matches(name, [known for known in options if known[0] != "_"], 1, 0.0)
-            raise AttributeError(
-                f"{type(self).__name__} has no option {name!r}; the nearest is {nearest!r}", name=name, obj=self
-            )
+            near = get_close_matches(name, [known for known in options if known[0] != "_"], 1)
+            told = f"; the nearest is {near[0]!r}" if near else ""
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}{told}", name=name, obj=self)
         super().__setattr__(name, value if name[0] == "_" else _typed(name, value, options[name]))
 
 
@@ -282,6 +289,16 @@ class RunOptions(_CheckedOptions):
             KeyError: No entry has this key.
         """
         return self._entries[key]
+
+
+def check_run_options(options: Any) -> None:
+    """Check options of a run, dmlcpu's or onnxruntime's own.
+
+    Raises:
+        TypeError: They are none.
+    """
+    if isinstance(options, type) or not hasattr(options, "only_execute_path_to_fetches"):
+        raise TypeError(f"run_options: got an object of type {type(options).__name__}, expected None or RunOptions")
 
 
 def get_all_providers() -> list[str]:

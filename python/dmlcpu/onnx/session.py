@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
+from functools import partial
 from os import PathLike, fspath
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
@@ -19,6 +20,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime, write_trace
+from dmlcpu.onnx.absent_names import absent_attribute
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
 from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, unfit_lengths
@@ -27,6 +29,7 @@ from dmlcpu.onnx.models.metadata import metadata_of, node_arg
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
+    check_run_options,
     checked_options,
     checked_providers,
     dimension_overrides,
@@ -131,6 +134,12 @@ class InferenceSession:
         opened = (type(self), self._location, self._options, self._providers, self._given_device)
         return _reopened, opened, added or None
 
+    if not TYPE_CHECKING:  # to whom all names would be there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError."""
+            raise absent_attribute("InferenceSession", name, self)
+
     def __repr__(self) -> str:
         """Return the model and where it runs."""
         source = "bytes" if isinstance(self._source, bytes) else repr(self._source)
@@ -198,7 +207,10 @@ class InferenceSession:
             MemoryError: Memory is short.
             InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes cannot
                 take them, or need onnxruntime, which is not installed, or cannot be imported.
+            TypeError: The run options are none.
         """
+        if run_options is not None:
+            check_run_options(run_options)
         # Most runs are of arrays as the run before had them: then the plan's own look at them is enough.
         latest = self._latest
         if latest is not None and type(input_feed) is dict and (outputs := latest(input_feed)) is not None:
@@ -218,22 +230,41 @@ class InferenceSession:
         return [outputs[index] for index in indices]
 
     def run_async(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Array], Any, str], Any] | None = None,
+        user_data: Any = None,
+        run_options: Any = None,
     ) -> Future[list[Array]]:
         """Begin a run on another thread; return the future of its outputs.
 
         The feeds are copied by the call: the arrays may be written to while the run goes on. A future that a process
         has not waited for when it forks is never done in the child.
 
+        Args:
+            output_names, input_feed, run_options: As of ``run``.
+            callback: If given, called as onnxruntime's is, as soon as the run has ended, mostly on its thread: with the
+                outputs, ``user_data`` and ``""``, or where it failed with an empty list, ``user_data`` and why.
+            user_data: For the callback.
+
         Raises:
             BindingError: Of names, types and shapes, at once. Everything else that ``run`` raises is the future's.
+            TypeError: The callback cannot be called, or the run options are none.
         """
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback: got an object of type {type(callback).__name__}, expected a function")
+        if run_options is not None:
+            check_run_options(run_options)
         feeds = self._checked_feeds(input_feed, copy=True)
         names = [self._names[index] for index in output_indices(self._names, output_names)]
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(_core.usable_processor_count(), "dmlcpu-session")
-        return self._executor.submit(InferenceSession.run, self, names, feeds)  # no derived class's run
+        future = self._executor.submit(InferenceSession.run, self, names, feeds)  # no derived class's run
+        if callback is not None:
+            future.add_done_callback(partial(_call_back, callback, user_data))
+        return future
 
     def partitions(
         self, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
@@ -340,3 +371,12 @@ def _reopened(kind: type[InferenceSession], source: Any, options: Any, providers
     session = object.__new__(kind)  # the constructor of a derived class may take other arguments
     InferenceSession.__init__(session, source, options, providers, device=device)
     return session
+
+
+def _call_back(callback: Callable[[list[Array], Any, str], Any], user_data: Any, future: Future[list[Array]]) -> None:
+    if future.cancelled():
+        callback([], user_data, "the run was cancelled")
+    elif (error := future.exception()) is not None:
+        callback([], user_data, str(error) or type(error).__name__)
+    else:
+        callback(future.result(), user_data, "")

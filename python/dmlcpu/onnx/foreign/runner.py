@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,6 +116,10 @@ class ForeignRunner:
             raise MissingRuntimeError(
                 f"nodes have no kernel, and onnxruntime, which could run them, {why}: {nodes}"
             ) from (None if is_absent else error)
+        if onnxruntime is sys.modules["dmlcpu"]:
+            raise MissingRuntimeError(
+                f"nodes have no kernel, and a program has put dmlcpu in onnxruntime's place (sys.modules): {nodes}"
+            )
         serialized = self._model.proto.SerializeToString()
         refusal = kind = ""
         for disabled in _disabled(self._part):

@@ -1,0 +1,77 @@
+"""What onnxruntime has and dmlcpu has not, and what takes its place: told where a program asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["INSTEAD", "absent_attribute"]
+
+_PLACES: Final[Mapping[str, tuple[str, ...]]] = {
+    "`run` takes numpy and DLPack arrays, and returns new arrays": (
+        "IOBinding",
+        "OrtDevice",
+        "OrtValue",
+        "SparseTensor",
+        "create_ortvalue_from_shape_and_type",
+        "get_input_epdevices",
+        "get_input_memory_infos",
+        "get_output_memory_infos",
+        "io_binding",
+        "run_with_iobinding",
+        "run_with_ort_values",
+        "run_with_ortvaluevector",
+    ),
+    "`session.profile(path, feeds)` writes a trace": ("end_profiling", "get_profiling_start_time_ns"),
+    "dmlcpu runs what it can, and `session.partitions()` tells who runs what": (
+        "add_provider",
+        "add_provider_for_devices",
+        "clear_ep_context_data_read_func",
+        "disable_fallback",
+        "enable_fallback",
+        "get_provider_graph_assignment_info",
+        "get_tuning_results",
+        "preload_dlls",
+        "register_execution_provider_library",
+        "set_ep_context_data_read_func",
+        "set_ep_dynamic_options",
+        "set_provider_selection_policy",
+        "set_provider_selection_policy_delegate",
+        "set_providers",
+        "set_tuning_results",
+    ),
+    "a session opens the model as its file is": (
+        "add_active_adapter",
+        "add_external_initializers",
+        "add_external_initializers_from_files_in_memory",
+        "add_initializer",
+        "register_custom_ops_library",
+        "release_captured_graph",
+        "set_load_cancellation_flag",
+    ),
+    "`SessionOptions.intra_op_num_threads`, or the environment variable `DMLCPU_NUM_THREADS`": (
+        "set_global_thread_pool_sizes",
+    ),
+    "the environment variable `DMLCPU_VERBOSE` prints plans; nothing else is logged": (
+        "set_default_logger_callback",
+        "set_default_logger_verbosity",
+    ),
+    "`dmlcpu.__version__`, `dmlcpu.info()`": ("get_build_info", "get_version_string"),
+    "nothing: results do not depend on chance, and nothing else of onnxruntime's module is here": ("capi", "set_seed"),
+}
+
+INSTEAD: Final[Mapping[str, str]] = {name: place for place, names in _PLACES.items() for name in names}
+"""What to use, by the name that onnxruntime has for what is not here."""
+
+
+def absent_attribute(owner: str, name: str, holder: Any) -> AttributeError:
+    """Return the error of asking for an attribute that is not there.
+
+    Args:
+        owner: Who was asked, for the message.
+        name: The attribute.
+        holder: The object that was asked.
+    """
+    place = INSTEAD.get(name)
+    told = f"; onnxruntime's is not here: {place.replace('`', '')}" if place else ""
+    return AttributeError(f"{owner} has no attribute {name!r}{told}", name=name, obj=holder)
