@@ -23,6 +23,8 @@ from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_eleme
 
 __all__ = ["BindingResolver", "TensorBinding", "as_array"]
 
+# What numpy makes an array of, in a type of its own.
+_NUMBERS = frozenset((bool, int, float, list, tuple))
 # Steps of the exact overlap test. Two views of usual strides take a few; a pair that takes more is refused.
 _OVERLAP_WORK = 100_000
 
@@ -277,8 +279,13 @@ class BindingResolver:
         except MemoryError:
             raise
         except Exception as error:  # a foreign object may raise anything
-            got = f"an object of type {type(value).__name__} ({error})"
-            raise self._error(tensor.name, got, tensor.expectation() + "; nothing is converted") from error
+            got = f"an object of type {type(value).__name__}"
+            told = "; nothing is converted"
+            if type(value) in _NUMBERS:
+                told += ", but np.asarray makes an array of numbers"
+            else:
+                got += f" ({error})"
+            raise self._error(tensor.name, got, tensor.expectation() + told) from error
 
     def _check(self, tensor: TensorBinding, array: np.ndarray[Any, Any]) -> None:
         assert tensor.desc is not None
@@ -296,7 +303,12 @@ class BindingResolver:
             )
         if not fits:
             got += f" and strides {array.strides} in bytes"
-            raise self._error(tensor.name, got, tensor.expectation())
+            told = ""
+            if array.shape == tensor.desc.sizes and not tensor.output:
+                told = "; TensorDesc.from_array describes an array as it lies"
+                if tensor.desc.strides is None:
+                    told = f"; np.ascontiguousarray packs it, {told[2:]}"
+            raise self._error(tensor.name, got, tensor.expectation() + told)
         raise self._error(tensor.name, f"{got}, read-only", "an array that can be written")
 
     def _check_overlaps(self, arrays: tuple[np.ndarray[Any, Any] | None, ...]) -> None:

@@ -193,7 +193,8 @@ class Device:
             ValueError: A flag is unknown.
         """
         if not isinstance(operator, Operator):
-            raise TypeError(f"expected an Operator, got an object of type {type(operator).__name__}")
+            told = "; create_operator makes one of a desc" if isinstance(operator, OperatorDesc) else ""
+            raise TypeError(f"expected an Operator, got an object of type {type(operator).__name__}{told}")
         if operator.device != self:
             raise DmlError(f"{operator.type.name}: the operator was created by another device, {operator.device!r}")
         check_flags(flags)

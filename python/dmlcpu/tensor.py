@@ -303,14 +303,13 @@ class TensorDesc:
         return row_major_strides(self.sizes) if self.strides is None else tuple(self.strides)
 
     @classmethod
-    def from_array(
-        cls, a: np.ndarray[Any, Any] | np.generic, flags: TensorFlags | int = TensorFlags.NONE
-    ) -> TensorDesc:
+    def from_array(cls, a: Any, flags: TensorFlags | int = TensorFlags.NONE) -> TensorDesc:
         """Return the desc of an array as it lies in memory; a 0-d array is one element of one axis.
 
         Args:
             a: An array or numpy scalar of a numeric dtype in native byte order, or of ml_dtypes' int4 or uint4,
-                whose strides are not negative and are whole elements. A packed row-major array has ``strides=None``.
+                whose strides are not negative and are whole elements, or what numpy reads by DLPack as such an array.
+                A packed row-major array has ``strides=None``.
             flags: The flags of the desc.
 
         Raises:
@@ -321,7 +320,9 @@ class TensorDesc:
         TensorDesc(TensorDataType.INT8, (1, 3, 8, 8), strides=(192, 1, 24, 3))
         """
         if not isinstance(a, np.ndarray | np.generic):
-            raise TypeError(f"expected a numpy array, got an object of type {type(a).__name__}")
+            if not hasattr(a, "__dlpack__"):
+                raise TypeError(f"expected an array, of numpy or with DLPack, got an object of type {type(a).__name__}")
+            a = np.from_dlpack(a)
         data_type = data_type_of(a.dtype)
         strides = None
         if not a.flags.c_contiguous:

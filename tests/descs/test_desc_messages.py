@@ -75,6 +75,19 @@ def test_products_are_refused_at_the_rank_of_the_matrix() -> None:
         dmlcpu.Device().create_operator(desc)
 
 
+def test_one_element_for_all_is_told_of() -> None:
+    floats = TensorDesc(TensorDataType.FLOAT32, (2, 3))
+    desc = dmlcpu.ElementWiseQuantizeLinearOperatorDesc(
+        input_tensor=floats,
+        scale_tensor=TensorDesc(TensorDataType.FLOAT32, (1, 1)),
+        output_tensor=TensorDesc(TensorDataType.UINT8, (2, 3)),
+    )
+    with pytest.raises(dmlcpu.InvalidDescError) as raised:
+        dmlcpu.Device().create_operator(desc)
+    expected = "expected (2, 3), as input_tensor; with strides of 0 these repeat one element"
+    assert str(raised.value) == f"ELEMENT_WISE_QUANTIZE_LINEAR: scale_tensor: got sizes (1, 1), {expected}"
+
+
 def test_a_feature_level_is_a_member() -> None:
     with pytest.raises(dmlcpu.UnsupportedFeatureLevelError, match=r"'6_4'; .* such as dmlcpu.FeatureLevel.LEVEL_6_4"):
         dmlcpu.Device("6_4")  # type: ignore[arg-type]

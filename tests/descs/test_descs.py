@@ -251,6 +251,26 @@ def test_from_array_refuses_what_a_desc_cannot_say(value: Any, error: type[Excep
         TensorDesc.from_array(value)
 
 
+class Exported:
+    """Something that is no array of numpy, and exports its memory."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+def test_from_array_reads_what_exports_its_memory() -> None:
+    array = np.zeros((2, 3), np.int16).T
+    assert (
+        TensorDesc.from_array(Exported(array)) == TensorDesc.from_array(array) == tensor("INT16", 3, 2, strides=(1, 3))
+    )
+
+
 def test_every_data_type_but_the_4_bit_ones_is_a_dtype_of_numpy() -> None:
     named = [data_type for data_type in TensorDataType if data_type.name not in ("UNKNOWN", "UINT4", "INT4")]
     assert [dtype_of(data_type).name.upper() for data_type in named] == [data_type.name for data_type in named]

@@ -154,6 +154,21 @@ def test_broadcast_inputs() -> None:
     with pytest.raises(dmlcpu.BindingError, match=r"strides \(240, 80, 20, 4\) in bytes") as raised:
         operator.dispatch(**{**bound, "scale_tensor": full["scale_tensor"]})
     assert raised.value.field == "scale_tensor"
+    assert str(raised.value).endswith("; TensorDesc.from_array describes an array as it lies")
+
+
+def test_what_to_do_with_an_array_that_lies_otherwise_is_told() -> None:
+    floats = dmlcpu.TensorDesc(dmlcpu.TensorDataType.FLOAT32, (2, 3))
+    desc = dmlcpu.DynamicQuantizeLinearOperatorDesc(
+        input_tensor=floats,
+        output_tensor=dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (2, 3)),
+        output_scale_tensor=dmlcpu.TensorDesc(dmlcpu.TensorDataType.FLOAT32, (1, 1)),
+        output_zero_point_tensor=dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (1, 1)),
+    )
+    with pytest.raises(dmlcpu.BindingError) as raised:
+        compiled(dmlcpu.Device(), desc).dispatch(input_tensor=np.zeros((2, 3), np.float32, order="F"))
+    told = "; np.ascontiguousarray packs it, TensorDesc.from_array describes an array as it lies"
+    assert str(raised.value).endswith(told)
 
 
 @each_desc

@@ -285,8 +285,9 @@ def test_an_operator_of_another_device_is_refused() -> None:
 
 @pytest.mark.parametrize("operator", [None, DYNAMIC, dmlcpu.Operator, "operator"])
 def test_what_is_no_operator_is_a_type_error(operator: Any) -> None:
-    with pytest.raises(TypeError, match="expected an Operator"):
+    with pytest.raises(TypeError, match=r"^expected an Operator, got an object of type ") as raised:
         dmlcpu.Device().compile_operator(operator)
+    assert str(raised.value).endswith("; create_operator makes one of a desc") == (operator is DYNAMIC)
 
 
 @pytest.mark.parametrize("desc", [None, dmlcpu.DynamicQuantizeLinearOperatorDesc, tensor("UINT8", 1), {}])

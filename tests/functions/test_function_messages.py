@@ -140,6 +140,18 @@ LAST = "if its channels come last, pass input.transpose"
         ),
         (
             "convolution_integer",
+            (np.zeros((1, 6, 4, 4), np.uint8), 0, np.zeros((6, 2, 3, 3), np.int8), 0),
+            "convolution_integer: filter: got shape[1] = 2, expected 6, input.shape[1] / group_count; group_count=3 is "
+            "a convolution by filters of as many channels (CONVOLUTION_INTEGER: filter_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (np.zeros((1, 6, 4, 4), np.uint8), 0, np.zeros((4, 2, 3, 3), np.int8), 0),
+            "convolution_integer: filter: got shape[1] = 2, expected 6, input.shape[1] / group_count "
+            "(CONVOLUTION_INTEGER: filter_tensor)",
+        ),
+        (
+            "convolution_integer",
             (IMAGE[0, 0], 0, FILTER[:, 0], 0),
             "convolution_integer: input: got dimension count 2, expected 3 to 4; the axes of the input are "
             "N, C, W: input[np.newaxis] adds the batch (CONVOLUTION_INTEGER: input_tensor)",

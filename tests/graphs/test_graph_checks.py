@@ -216,9 +216,15 @@ def test_outputs_are_a_sequence() -> None:
             TypeError, match=r"^outputs: got an object of type \w+, expected a sequence of expressions$"
         ):
             builder.build(ExecutionFlags.NONE, unordered)  # type: ignore[arg-type]
-    assert repr(builder.build(ExecutionFlags.NONE, [dmlcpu.dequantize_linear(x, 0.5)])).startswith(
-        "<CompiledGraph of 1 step isa="
-    )
+    floats = dmlcpu.dequantize_linear(x, 0.5)
+    assert repr(builder.build(ExecutionFlags.NONE, [floats])).startswith("<CompiledGraph of 1 step isa=")
+    assert len(builder.build(outputs=[floats]).steps) == 1
+    for misplaced, shown in (([floats], "a list of length 1"), (floats, "an object of type Expression")):
+        message = f"^flags: got {shown}, expected ExecutionFlags: outputs come second, or as outputs=$"
+        with pytest.raises(TypeError, match=message):
+            builder.build(misplaced)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^outputs: got none"):
+        builder.build()
 
 
 def test_expressions_of_a_graph_are_its_own() -> None:

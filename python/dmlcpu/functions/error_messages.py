@@ -72,6 +72,8 @@ def _hint(field: str, message: str, arrays: Mapping[str, Any], attributes: Mappi
         axes = "N, C, H, W" if arrays["input_tensor"].ndim == 4 else "N, C, W"
         order = (0, arrays["input_tensor"].ndim - 1, *range(1, arrays["input_tensor"].ndim - 1))
         return f"; the axes of the input are {axes}: if its channels come last, pass input.transpose{order}"
+    if field == "filter_tensor" and (groups := _missing_groups(arrays, attributes.get("group_count"))):
+        return f"; group_count={groups} is a convolution by filters of as many channels"
     return ""
 
 
@@ -111,3 +113,12 @@ def _has_channels_last(arrays: Mapping[str, Any], groups: Any) -> bool:
         return False
     channels = filter.shape[1] * groups
     return bool(input.shape[1] != channels and input.shape[-1] == channels)
+
+
+def _missing_groups(arrays: Mapping[str, Any], groups: Any) -> int:
+    """Return in how many groups a filter would fit its input, where it does not in one; 0 if in none."""
+    input, filter = arrays.get("input_tensor"), arrays.get("filter_tensor")
+    if input is None or filter is None or groups != 1 or input.ndim != filter.ndim or input.ndim < 3:
+        return 0
+    count, rest = divmod(input.shape[1], max(1, filter.shape[1]))
+    return count if count > 1 and not rest and not filter.shape[0] % count else 0

@@ -69,7 +69,7 @@ class GraphBuilder:
         """Where the graph will run."""
         return self._device
 
-    def build(self, flags: ExecutionFlags, outputs: Sequence[Expression]) -> CompiledGraph:
+    def build(self, flags: ExecutionFlags = ExecutionFlags.NONE, outputs: Sequence[Expression] = ()) -> CompiledGraph:
         """Compile the graph of these outputs; the builder may go on afterwards.
 
         Operators that no output needs are left out. Inputs are not: all of the builder are to be bound.
@@ -85,6 +85,8 @@ class GraphBuilder:
             BindingError: It is one of another builder.
             UnsupportedFeatureLevelError: The device's level has no graphs.
         """
+        if isinstance(flags, Expression | Sequence):
+            raise TypeError(f"flags: got {shown(flags)}, expected ExecutionFlags: outputs come second, or as outputs=")
         check_flags(flags)
         check_graph_level(self._device)
         if isinstance(outputs, Expression):

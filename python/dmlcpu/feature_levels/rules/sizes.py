@@ -41,7 +41,10 @@ class SameSizes:
         sizes = values.tensors[self.reference].sizes
         for name, tensor in values.present(self.others):
             if tensor.sizes != sizes:
-                return Violation(self.check, name, f"sizes {tensor.sizes}", f"{sizes}, as {self.reference}")
+                expected = f"{sizes}, as {self.reference}"
+                if set(tensor.sizes) == {1}:
+                    expected += "; with strides of 0 these repeat one element"
+                return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
         return None
 
 
