@@ -315,7 +315,7 @@ def test_windows_larger_than_any_memory(attributes: dict[str, list[int]], quanti
 
 
 FORKING: Final = """
-import os, signal, sys, threading
+import gc, os, signal, sys, threading, time
 import numpy as np
 import dmlcpu
 
@@ -380,14 +380,19 @@ with session._plans._lock:
     assert in_child(lambda: in_time(lambda: session.run(None, {"x": x[:7]})))
 """,
         """
-# The threads of another runtime's session are not in the child either.
+# The threads of another runtime's session are not in the child either, which frees none that waits for them.
 other = dmlcpu.InferenceSession(foreign, options)
 floats = np.random.default_rng(int(seed)).normal(size=(300, 300)).astype(np.float32)
 [sums] = other.run(None, {"x": floats})
+time.sleep(0.5)  # until they sleep
 
 def run_other():
+    global other
+    signal.alarm(30)
     for _ in range(2):
         np.testing.assert_array_equal(other.run(None, {"x": floats})[0], sums)
+    del other
+    gc.collect()
 
 assert other.partitions()[0].provider == "onnxruntime"
 assert in_child(run_other)
