@@ -1,4 +1,4 @@
-"""Recurrent layers of models, beside onnxruntime: of floats, and with quantized weights."""
+"""Recurrent layers of floats, beside onnxruntime: operators, directions, activations and what does not fit."""
 
 from __future__ import annotations
 
@@ -10,56 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime, steps_of
-from template_checks import assert_templates_follow_the_rules
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime, steps_of
+from recurrent_layers import DIRECTIONS, HIDDEN, INPUTS, PARTS, SEQUENCES, STEPS, feeds_of, layer, uniform
 
 Array = NDArray[Any]
 
-STEPS, SEQUENCES, INPUTS, HIDDEN = 5, 3, 12, 20
-PARTS: Final = {"RNN": 1, "LSTM": 4, "GRU": 3}
-OUTPUTS: Final = {"RNN": 2, "LSTM": 3, "GRU": 2}
 # Activations of one direction.
 FUNCTIONS: Final = {"RNN": 1, "LSTM": 3, "GRU": 2}
-DIRECTIONS: Final = ("forward", "reverse", "bidirectional")
-
-
-def uniform(rng: np.random.Generator, *shape: int, bound: float = 0.5) -> Array:
-    return rng.uniform(-bound, bound, shape).astype(np.float32)
-
-
-def layer(
-    rng: np.random.Generator,
-    operator: str,
-    direction: str = "forward",
-    *,
-    bias: bool = True,
-    states: bool = True,
-    count: int | None = None,
-    **attributes: Any,
-) -> Builder:
-    """A model of one layer of floats; its first states are inputs."""
-    directions, columns = 1 + (direction == "bidirectional"), PARTS[operator] * HIDDEN
-    builder = Builder()
-    operands: list[Any] = [builder.input("float32", (STEPS, SEQUENCES, INPUTS))]
-    operands += [uniform(rng, directions, columns, INPUTS), uniform(rng, directions, columns, HIDDEN)]
-    operands += [uniform(rng, directions, 2 * columns) if bias else "", ""]
-    if states:
-        names = ("hidden", "cell")[: OUTPUTS[operator] - 1]
-        operands += [builder.input("float32", (directions, SEQUENCES, HIDDEN), name) for name in names]
-    if operator == "GRU":
-        attributes = {"linear_before_reset": 1, **attributes}
-    outputs = count or OUTPUTS[operator]
-    results = builder.node(operator, operands, outputs, direction=direction, hidden_size=HIDDEN, **attributes)
-    for name in results if outputs > 1 else [results]:
-        builder.output(name, "float32")
-    return builder
-
-
-def feeds_of(rng: np.random.Generator, builder: Builder) -> dict[str, Array]:
-    return {
-        value.name: uniform(rng, *(entry.dim_value for entry in value.type.tensor_type.shape.dim), bound=2)
-        for value in builder.inputs
-    }
 
 
 @pytest.mark.parametrize("operator", PARTS)
@@ -99,58 +56,6 @@ def test_a_layer_between_transposed_ones(random_numbers: np.random.Generator) ->
     sides = builder.node("Transpose", [states], perm=[0, 2, 1, 3])
     builder.output(builder.node("Reshape", [sides, np.array([STEPS, 2, 2 * HIDDEN])]), "float32")
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
-
-
-@pytest.mark.parametrize("operator", PARTS)
-def test_lengths_of_all_sequences(random_numbers: np.random.Generator, operator: str) -> None:
-    """That are the input's own."""
-    builder = layer(random_numbers, operator)
-    builder.nodes[0].input[4] = builder.constant(np.full(SEQUENCES, STEPS, np.int32))
-    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
-
-
-SHORTER = np.array([3, STEPS, 1], np.int32)
-
-
-@pytest.mark.parametrize("operator", PARTS)
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("bias", [False, True])
-def test_lengths_of_each_sequence(
-    random_numbers: np.random.Generator, operator: str, direction: str, bias: bool
-) -> None:
-    """Also of none."""
-    builder = layer(random_numbers, operator, direction, bias=bias)
-    builder.nodes[0].input[4] = builder.constant(SHORTER)
-    feeds = feeds_of(random_numbers, builder)
-    assert_like_onnxruntime(builder.build(), feeds)
-    builder.nodes[0].input[4] = builder.input("int32", (SEQUENCES,), "lengths")
-    for lengths in ([2, 4, 3], [0, 5, 0], [5, 5, 5], [0, 0, 0]):
-        assert_like_onnxruntime(builder.build(), feeds | {"lengths": np.array(lengths, np.int32)})
-    assert operator in steps_of(builder)
-
-
-@pytest.mark.parametrize("operator", PARTS)
-def test_lengths_that_are_computed(random_numbers: np.random.Generator, operator: str) -> None:
-    """Of a mask, as models of texts have it, for any number of steps and sequences."""
-    builder = layer(random_numbers, operator, "bidirectional", states=False)
-    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
-        length.dim_param = name
-    mask = builder.input("int64", ("sequences", "steps"), "mask")
-    count = builder.node("ReduceSum", [mask, np.array([1])], keepdims=0)
-    builder.nodes[0].input[4] = builder.node("Cast", [count], to=onnx.TensorProto.INT32)
-    for steps, ends in ((5, [5, 2]), (3, [1, 2, 3]), (4, [4, 0])):
-        masks = (np.arange(steps) < np.array(ends)[:, np.newaxis]).astype(np.int64)
-        feeds = {"x": uniform(random_numbers, steps, len(ends), INPUTS), "mask": masks}
-        assert_like_onnxruntime(builder.build(), feeds)
-
-
-@pytest.mark.parametrize("wrong", [-1, STEPS + 1])
-def test_lengths_that_no_sequence_has(random_numbers: np.random.Generator, wrong: int) -> None:
-    builder = layer(random_numbers, "GRU", states=False)
-    builder.nodes[0].input[4] = builder.input("int32", (SEQUENCES,), "lengths")
-    feeds = {"x": uniform(random_numbers, STEPS, SEQUENCES, INPUTS), "lengths": np.array([1, wrong, 1], np.int32)}
-    with pytest.raises(dmlcpu.BindingError, match=rf"^node GRU_0: got a sequence of {wrong} steps, expected 0 to 5$"):
-        dmlcpu.InferenceSession(builder.build()).run(None, feeds)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -201,59 +106,6 @@ def test_other_cells(
             given[parameter] = values
     builder = layer(random_numbers, operator, direction, **given)
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
-
-
-@pytest.mark.parametrize("operator", PARTS)
-def test_free_lengths(random_numbers: np.random.Generator, operator: str) -> None:
-    """A template for several steps and sequences is right for all of these, and one for single ones elsewhere."""
-    builder = layer(random_numbers, operator, states=False)
-    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
-        length.dim_param = name
-    single, several = [(1, 1), (1, 7), (9, 1)], [(4, 2), (6, 5), (3, 64)]
-    for steps, sequences in (*single, several[0]):
-        assert_like_onnxruntime(builder.build(), {"x": uniform(random_numbers, steps, sequences, INPUTS)})
-    shapes = [{"x": (*pair, INPUTS)} for pair in (*several, *single)]
-    assert_templates_follow_the_rules(builder.build(), shapes[:3], 1)
-    assert_templates_follow_the_rules(builder.build(), shapes, 3)
-
-
-@pytest.mark.parametrize("operator", PARTS)
-@pytest.mark.parametrize("spelled", ["Expand", "ConstantOfShape"])
-def test_first_states_of_a_free_batch(random_numbers: np.random.Generator, operator: str, spelled: str) -> None:
-    """Exporters make them of zeros, as many as there are sequences: no batch is planned anew for them."""
-    builder = Builder()
-    x = builder.input("float32", (STEPS, "sequences", INPUTS))
-    columns = PARTS[operator] * HIDDEN
-    weights = uniform(random_numbers, 1, columns, INPUTS), uniform(random_numbers, 1, columns, HIDDEN)
-    sequences = builder.node("Shape", [x], start=1, end=2)
-    shape = builder.node("Concat", [np.array([1]), sequences, np.array([HIDDEN])], axis=0)
-    state = builder.node(spelled, [np.zeros((1, 1, 1), np.float32), shape] if spelled == "Expand" else [shape])
-    attributes = {"linear_before_reset": 1} if operator == "GRU" else {}
-    states = [state] * (2 if operator == "LSTM" else 1)
-    result = builder.node(operator, [x, *weights, "", "", *states], hidden_size=HIDDEN, **attributes)
-    builder.output(result, "float32")
-    model, counts = builder.build(), (2, 3, 4, 9)
-    assert_templates_follow_the_rules(model, [{"x": (STEPS, count, INPUTS)} for count in counts], 1)
-    for count in (1, *counts):
-        assert_like_onnxruntime(model, {"x": uniform(random_numbers, STEPS, count, INPUTS)})
-
-
-@pytest.mark.parametrize("operator", PARTS)
-def test_lengths_of_a_free_batch(random_numbers: np.random.Generator, operator: str) -> None:
-    """Keras tells each sequence that it is as long as all."""
-    builder = Builder()
-    x = builder.input("float32", (STEPS, "sequences", INPUTS))
-    columns = PARTS[operator] * HIDDEN
-    weights = uniform(random_numbers, 1, columns, INPUTS), uniform(random_numbers, 1, columns, HIDDEN)
-    sequences = builder.node("Shape", [x], start=1, end=2)
-    lengths = builder.node("Expand", [np.array([STEPS], np.int32), sequences])
-    attributes = {"linear_before_reset": 1} if operator == "GRU" else {}
-    result = builder.node(operator, [x, *weights, "", lengths], hidden_size=HIDDEN, **attributes)
-    builder.output(result, "float32")
-    model, counts = builder.build(), (2, 3, 4, 9)
-    assert_templates_follow_the_rules(model, [{"x": (STEPS, count, INPUTS)} for count in counts], 1)
-    for count in (1, *counts):
-        assert_like_onnxruntime(model, {"x": uniform(random_numbers, STEPS, count, INPUTS)})
 
 
 @pytest.mark.parametrize(
@@ -383,61 +235,6 @@ def test_what_does_not_fit_together(
         builder.nodes[0].input[4] = builder.constant(lengths)
     with pytest.raises(dmlcpu.DmlError):
         dmlcpu.InferenceSession(builder.build()).run(None, feeds_of(random_numbers, builder))
-
-
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("per_column", [False, True])
-@pytest.mark.parametrize("sequences", [1, 3])
-def test_quantized_weights(
-    random_numbers: np.random.Generator, direction: str, dtype: str, per_column: bool, sequences: int
-) -> None:
-    """Codes of inputs and states differ by one at most, as with DynamicQuantizeLinear, here and there."""
-    directions, columns = 1 + (direction == "bidirectional"), 4 * HIDDEN
-    line = (directions, columns) if per_column else (directions,)
-    builder = Builder()
-    x = builder.input("float32", (STEPS, sequences, INPUTS))
-
-    def parameters() -> list[Array]:
-        """Of columns onnxruntime takes one zero point, that of INT8 0."""
-        points = random_numbers.integers(120, 136, line) - (128 if dtype == "int8" else 0)
-        if per_column:
-            points = np.full(line, 131 if dtype == "uint8" else 0)
-        return [random_numbers.uniform(0.003, 0.005, line).astype(np.float32), points.astype(dtype)]
-
-    weights = [codes(random_numbers, dtype, (directions, rows, columns)) for rows in (INPUTS, HIDDEN)]
-    bias = uniform(random_numbers, directions, 2 * columns)
-    hidden, cell = (uniform(random_numbers, directions, sequences, HIDDEN) for _ in range(2))
-    operands = [x, *weights, bias, "", hidden, cell, "", *parameters(), *parameters()]
-    results = builder.node("com.microsoft.DynamicQuantizeLSTM", operands, 3, direction=direction, hidden_size=HIDDEN)
-    for name in results:
-        builder.output(name, "float32")
-    feed = {"x": uniform(random_numbers, STEPS, sequences, INPUTS, bound=2)}
-    ours = dmlcpu.InferenceSession(builder.build()).run(None, feed)
-    for result, expected in zip(ours, results_of_onnxruntime(builder.build(), feed), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=0, atol=0.004)
-    product = ["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"]
-    assert steps_of(builder)[:3] == [*product, "LSTM"]
-
-
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_quantized_weights_and_lengths(random_numbers: np.random.Generator, direction: str) -> None:
-    """What has ended counts no more in the range by which states are quantized."""
-    directions, columns, sequences = 1 + (direction == "bidirectional"), 4 * HIDDEN, len(SHORTER)
-    builder = Builder()
-    x = builder.input("float32", (STEPS, sequences, INPUTS))
-    weights = [codes(random_numbers, "int8", (directions, rows, columns)) for rows in (INPUTS, HIDDEN)]
-    parameters = [np.full(directions, 0.004, np.float32), np.zeros(directions, np.int8)]
-    lengths = builder.input("int32", (sequences,), "lengths")
-    operands = [x, *weights, "", lengths, "", "", "", *parameters, *parameters]
-    results = builder.node("com.microsoft.DynamicQuantizeLSTM", operands, 3, direction=direction, hidden_size=HIDDEN)
-    for name in results:
-        builder.output(name, "float32")
-    feed = {"x": uniform(random_numbers, STEPS, sequences, INPUTS, bound=2), "lengths": SHORTER}
-    ours = dmlcpu.InferenceSession(builder.build()).run(None, feed)
-    for result, expected in zip(ours, results_of_onnxruntime(builder.build(), feed), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=0, atol=0.004)
-    assert steps_of(builder)[2] == "LSTM"
 
 
 @pytest.mark.parametrize("index", [1, 2, 3, 5, 6])
