@@ -31,6 +31,12 @@ def test_defaults() -> None:
     assert 1 <= device.num_threads <= os.cpu_count()
 
 
+def test_devices_are_equal_to_devices_alone() -> None:
+    device = dmlcpu.Device(num_threads=1)
+    assert device == dmlcpu.Device(num_threads=1) != dmlcpu.Device(num_threads=2)
+    assert device != "a device"
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_default_threads_are_those_of_the_affinity() -> None:
     script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); import dmlcpu; print(dmlcpu.Device())"

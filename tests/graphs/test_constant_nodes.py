@@ -190,6 +190,7 @@ def test_constants_are_equal_by_type_shape_and_bits() -> None:
         ConstantGraphNodeDesc(np.float32([[-0.0, 1, 2], [3, np.nan, 5]]), "x"),
     ]
     assert len({node, *others}) == 8
+    assert all(other != node for other in others)  # a set asks only those of one hash
     assert node != "x"
     assert ConstantGraphNodeDesc(b"12") == ConstantGraphNodeDesc(bytes([49, 50]))
     for empty in (np.zeros((0, 2), np.float32), np.zeros(2, "V0")):

@@ -286,6 +286,17 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"intermediate_edges": [IntermediateGraphEdgeDesc(2, 0, 0, 0), IntermediateGraphEdgeDesc(1, 1, 0, 1)]},
         "got 1 as output of a constant",
     ),
+    **{
+        f"{index} as source": ({"intermediate_edges": [IntermediateGraphEdgeDesc(index, 0, 0, 1)]}, "as node")
+        for index in (1.0, -2, 7)
+    },
+    "a float as graph input": (
+        {"input_edges": [InputGraphEdgeDesc(0, 2, 0), InputGraphEdgeDesc(1.0, 2, 1)]},  # type: ignore[arg-type]
+        r"input_edges\[1\]: got 1.0 as graph input",
+    ),
+    "a float as node": ({"input_edges": [InputGraphEdgeDesc(0, 2.0, 0)]}, "got 2.0 as node"),  # type: ignore[arg-type]
+    "a float as a node's input": ({"input_edges": [InputGraphEdgeDesc(0, 2, 0.0)]}, "got 0.0 among the inputs"),  # type: ignore[arg-type]
+    "a float as graph output": ({"output_edges": [OutputGraphEdgeDesc(0, 0, 0.0)]}, "got 0.0 as graph output"),  # type: ignore[arg-type]
     "an edge of another type": ({"output_edges": [(0, 0, 0)]}, r"output_edges\[0\]"),
     "a count that is no number": ({"input_count": "2"}, "input_count"),
     "edges that are no sequence": ({"input_edges": None}, "input_edges"),
