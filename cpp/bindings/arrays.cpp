@@ -41,7 +41,7 @@ DataType data_type_of(const py::dtype& dtype) {
   if (bytes >= 1 && bytes <= 4) {
     if (kind == 'i') return kSigned[bytes - 1];
     if (kind == 'u') return kUnsigned[bytes - 1];
-    if (kind == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
+    if (kind == 'f') return bytes == 4 ? DataType::float32 : DataType::float16;
   }
   return bytes == 8 && kind == 'i' ? DataType::int64 : DataType::unknown;
 }

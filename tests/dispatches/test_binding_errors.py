@@ -26,7 +26,7 @@ from bound_arrays import (
 )
 from conftest import SEED
 from dmlcpu import TensorDataType, TensorDesc
-from operator_samples import ADD, CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed
+from operator_samples import ADD, CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 
@@ -300,6 +300,12 @@ def test_an_array_of_ml_dtypes_is_another_type() -> None:
         value = np.zeros(tensors_of(QUANTIZE)["output_tensor"].sizes, getattr(ml_dtypes, name))
         caller.assert_refused("output_tensor", output_tensor=value)
         caller.assert_refused("input_tensor", input_tensor=value)
+    halves, codes = tensor("FLOAT16", 4), tensor("UINT8", 4)
+    caller = Caller(
+        dmlcpu.ElementWiseQuantizeLinearOperatorDesc(input_tensor=halves, scale_tensor=halves, output_tensor=codes)
+    )
+    # To numpy these are floats, too.
+    caller.assert_refused("input_tensor", input_tensor=np.zeros(8, ml_dtypes.float8_e5m2))
 
 
 def test_good_bindings_after_bad_ones() -> None:
