@@ -199,6 +199,8 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
     for channels, groups in ((128, 1), (124, 1), (128, 2)):
         desc = convolution(channels, 128, 3, size=56, group_count=groups)
         assert is_winograds(desc) == (isa in GAINS_BY_WINOGRAD)
+        if is_winograds(desc):
+            assert ("of each of 2 groups" in lines(device, desc)["block"]) == (groups == 2)
     # Few channels leave less of the gain, unless products are slow.
     gains = isa in ("scalar", "avx2", "avx_vnni") or (isa == "avx512_vnni" and is_zen_4())
     assert is_winograds(convolution(32, 32, 3, size=80)) == gains

@@ -339,6 +339,7 @@ std::string WinogradConvolution::describe() const {
        << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.row_tiles, "tile") << " by "
        << counted(static_cast<std::int64_t>(plan_.panels_at_once), "panel") << ", of " << plan_.panels
        << ", input channels up to " << plan_.part_channels << " at a time";
+  if (filter_.groups > 1) text << ", of each of " << filter_.groups << " groups";
   return text.str();
 }
 
