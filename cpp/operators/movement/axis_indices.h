@@ -6,9 +6,16 @@
 #include <stdexcept>
 #include <string>
 
+#include "operators/operator.h"
 #include "runtime/data_type.h"
 
 namespace dmlcpu {
+
+// Throws std::invalid_argument unless what is taken by indices has the data type and rank of what it is taken from.
+inline void check_taken(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output) {
+  if (input.type == output.type && input.rank == output.rank) return;
+  throw std::invalid_argument(desc.type + ": input and output differ in data type or rank");
+}
 
 // The indices along an axis as they are read, and the first that a thread found to be out of range.
 class AxisIndices {

@@ -53,10 +53,7 @@ class Gather final : public CompiledOperator {
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         slice_(slice_runs()),
         unit_bytes_(unit_bytes()) {
-    if (desc().tensor(kInput).type != desc().tensor(kOutput).type ||
-        desc().tensor(kInput).rank != desc().tensor(kOutput).rank) {
-      throw std::invalid_argument(desc().type + ": input and output differ in data type or rank");
-    }
+    check_taken(desc(), desc().tensor(kInput), desc().tensor(kOutput));
     const TensorLayout &indices = desc().tensor(kIndices), &output = desc().tensor(kOutput);
     if (indices.rank != 1 || indices.sizes[0] != output.sizes[axis_]) {
       throw std::invalid_argument(desc().type + ": the output's axis is as long as the indices, which have one");

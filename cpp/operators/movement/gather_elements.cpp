@@ -26,10 +26,7 @@ class GatherElements final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         runs_(element_runs()) {
-    if (desc().tensor(kInput).type != desc().tensor(kOutput).type ||
-        desc().tensor(kInput).rank != desc().tensor(kOutput).rank) {
-      throw std::invalid_argument(desc().type + ": input and output differ in data type or rank");
-    }
+    check_taken(desc(), desc().tensor(kInput), desc().tensor(kOutput));
   }
 
   std::string describe() const override {
