@@ -11,6 +11,7 @@ from dmlcpu.graph.record import Derived, Length, Record
 
 __all__ = [
     "FreeDesc",
+    "UnfitShapesError",
     "at_hand",
     "broadcast_shapes",
     "decided_by",
@@ -18,7 +19,12 @@ __all__ = [
     "derived_among",
     "is_free",
     "length_by",
+    "told_unfit",
 ]
+
+
+class UnfitShapesError(ValueError):
+    """Shapes that no tensors of one operator have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +85,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Return the shape that tensors have together, as numpy's function does, of lengths that are known only later too.
 
     Raises:
-        ValueError: They do not fit together.
+        UnfitShapesError: They do not fit together.
 
     >>> broadcast_shapes((2, 1, 4), (3, 1))
     (2, 3, 4)
@@ -93,5 +99,15 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
             if result[axis] == 1:
                 result[axis] = length
             elif result[axis] != length:
-                raise ValueError(f"shapes {', '.join(map(str, map(tuple, shapes)))} do not fit together")
+                raise UnfitShapesError(told_unfit(*shapes))
     return tuple(result)
+
+
+def told_unfit(*shapes: Sequence[int]) -> str:
+    """Return what a message says of shapes that no tensors of one operator have.
+
+    >>> told_unfit((3,), [4, 1], (5,))
+    'shapes (3,), (4, 1) and (5,) do not fit together'
+    """
+    *others, last = map(str, map(tuple, shapes))
+    return f"shapes {', '.join(others)} and {last} do not fit together"

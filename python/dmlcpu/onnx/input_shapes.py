@@ -10,10 +10,12 @@ from dmlcpu.coercion import coerce_sequence
 from dmlcpu.errors import BindingError
 from dmlcpu.shown_values import shown
 
-__all__ = ["complete_shapes", "fits", "free_lengths", "shape_told", "unfit_lengths"]
+__all__ = ["complete_shapes", "fits", "free_lengths", "shape_told", "shapes_told", "unfit_lengths"]
 
 # More than any memory has, and few enough for 64 bits to count their bytes.
 _MOST_ELEMENTS: Final = 1 << 48
+# A message tells the shapes of this many inputs.
+_MOST_SHAPES_TOLD: Final = 8
 
 # Lengths of axes; a name, or None, where the model leaves a length free.
 _Declared = Sequence[int | str | None]
@@ -102,6 +104,17 @@ def free_lengths(declared: Mapping[str, _Declared | None]) -> str | None:
         if not all(isinstance(length, int) for length in said):
             return f"input {name!r} has free lengths, {shape_told(said)}"
     return None
+
+
+def shapes_told(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return what a message says of the shapes of inputs that have free lengths.
+
+    >>> shapes_told({"x": ("batch", 3), "y": (4,), "z": None}, {"x": (2, 3), "y": (4,), "z": (5,)})
+    'x (2, 3), z (5,)'
+    """
+    free = [f"{name} {tuple(shapes[name])}" for name, said in declared.items() if free_lengths({name: said})]
+    more = len(free) - _MOST_SHAPES_TOLD
+    return ", ".join(free[:_MOST_SHAPES_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def unfit_lengths(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str | None:

@@ -13,7 +13,7 @@ import onnx
 
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.graph.lengths import decided_by, derived
+from dmlcpu.graph.lengths import UnfitShapesError, decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.computed_once import computed_once
 from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
@@ -25,7 +25,7 @@ from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotFolded, NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotFolded, NotNative
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
@@ -110,6 +110,7 @@ class ModelValues:
         writers: The names of the nodes that write values, by these.
         dequantizing: The nodes that write constants which are dequantized, such as weights, by name.
         independent: Names of values that follow neither from inputs nor from their lengths.
+        unfit: Of nodes whose operands do not fit together, by name, what does not.
         lowering: The native graph under construction.
         folding: Of constants.
     """
@@ -121,6 +122,7 @@ class ModelValues:
         self.independent = {*model.constants}
         self.writers: dict[str, str] = {}
         self.dequantizing: dict[str, Node] = {}
+        self.unfit: dict[str, str] = {}
         self.folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self.values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
@@ -168,6 +170,8 @@ class ModelValues:
                     raise NotNative("more outputs than its operator has")
             except NotNative as reason:
                 reasons[node.name] = str(reason)
+                if isinstance(reason, NotFitting):
+                    self.unfit[node.name] = f"node {node.name}: {reason}"
                 remaining.append(node)
                 continue
             for name, value in zip(filter(None, node.outputs), results, strict=False):
@@ -270,6 +274,8 @@ class ModelValues:
             raise
         except InvalidModelError:  # a rule has said what is wrong
             raise
+        except UnfitShapesError as error:
+            raise NotFitting(str(error)) from None
         except MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None

@@ -23,7 +23,7 @@ from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.absent_names import absent_attribute
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
-from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, unfit_lengths
+from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, shapes_told, unfit_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
 from dmlcpu.onnx.models.metadata import metadata_of, node_arg
 from dmlcpu.onnx.models.model import load_model
@@ -39,7 +39,7 @@ from dmlcpu.onnx.planning.execution import ExecutablePlan
 from dmlcpu.onnx.planning.packed_runs import PackedRun
 from dmlcpu.onnx.planning.partitions import partition_of
 from dmlcpu.onnx.planning.session_plans import SessionPlans
-from dmlcpu.onnx.refusals import RefusedRunError
+from dmlcpu.onnx.refusals import RefusedRunError, UnfitLengthsError
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
 
 __all__ = ["InferenceSession"]
@@ -203,10 +203,11 @@ class InferenceSession:
 
         Raises:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says, or
-                indices or lengths in one are out of range, such as a token number beyond an embedding's rows.
+                indices or lengths in one are out of range, such as a token number beyond an embedding's rows; or
+                nodes do not take lengths that the model leaves free.
             MemoryError: Memory is short.
-            InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes cannot
-                take them, or need onnxruntime, which is not installed, or cannot be imported.
+            InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes are not
+                valid, or need onnxruntime, which is not installed, or cannot be imported.
             TypeError: The run options are none.
         """
         if run_options is not None:
@@ -281,7 +282,8 @@ class InferenceSession:
             what the model has the same name for, and values 0.
 
         Raises:
-            BindingError: The model says otherwise of an input, or has none of a name; or lengths are none.
+            BindingError: The model says otherwise of an input, or has none of a name; or lengths are none, or some that
+                nodes do not take.
             InvalidModelError, MissingRuntimeError: As ``run``.
         """
         last = () if shapes or values else self._last
@@ -300,7 +302,10 @@ class InferenceSession:
         given = {value.name: given_value(value, values) for value in self._inputs if value.name in deciding}
         model, complete = self._plans.model(given, runs=False), complete_shapes(self._declared, shapes)
         arrays = {value.name: (value.dtype, complete[value.name]) for value in model.inputs}
-        return self._plans.find_or_make(model, arrays)
+        try:
+            return self._plans.find_or_make(model, arrays)
+        except UnfitLengthsError as error:
+            raise self._told(error, complete, "planned for") from None
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any] | None = None) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -337,13 +342,23 @@ class InferenceSession:
         try:
             plans, values = self._plans.run(feeds, profile)
         except (RefusedRunError, InvalidModelError) as error:  # native graphs tell themselves what does not fit
-            reason = unfit_lengths(self._declared, {name: feed.shape for name, feed in feeds.items()})
-            if reason is None and isinstance(error, InvalidModelError):
-                raise
-            raise BindingError(f"{reason}: {error}" if reason else str(error)) from None
+            raise self._told(error, {name: feed.shape for name, feed in feeds.items()}, "fed") from None
         self._last = plans
         self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans, values
+
+    def _told(
+        self, error: RefusedRunError | InvalidModelError, shapes: Mapping[str, Sequence[int]], given: str
+    ) -> Exception:
+        """Return what is raised of an error of planning or other runtimes, with the shapes that inputs are given."""
+        reason = unfit_lengths(self._declared, shapes)
+        if reason is not None:
+            return BindingError(f"{reason}: {error}")
+        if isinstance(error, UnfitLengthsError):
+            is_free = free_lengths(self._declared) is not None
+            told = f"{error}; {given}: {shapes_told(self._declared, shapes)}"
+            return BindingError(told) if is_free else InvalidModelError(str(error))
+        return BindingError(str(error)) if isinstance(error, RefusedRunError) else error
 
     @in_default_float_environment
     def _checked_feeds(self, input_feed: Mapping[str, Any], copy: bool = False) -> dict[str, Array]:

@@ -158,6 +158,7 @@ class ForeignPart:
         constants: What else it is fed, by its own names: what follows from lengths.
         outputs: Names of the values that it writes.
         conditions: Names of conditions, and what each is where the part runs.
+        unfit: Of the first node whose operands do not fit together, what does not; "" if there is none.
     """
 
     nodes: tuple[Node, ...]
@@ -168,6 +169,7 @@ class ForeignPart:
     constants: Mapping[str, ConstantElements]
     outputs: tuple[str, ...]
     conditions: tuple[tuple[str, bool], ...] = ()
+    unfit: str = ""
 
 
 class ForeignModels:

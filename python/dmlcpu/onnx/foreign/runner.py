@@ -21,7 +21,7 @@ from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
 from dmlcpu.onnx.models.tensor_protos import tensors_of
-from dmlcpu.onnx.refusals import RefusedRunError
+from dmlcpu.onnx.refusals import RefusedRunError, UnfitLengthsError
 from dmlcpu.onnx.type_names import CONTAINERS
 
 __all__ = ["ForeignRunner"]
@@ -56,6 +56,7 @@ class ForeignRunner:
 
     Raises:
         MissingRuntimeError: onnxruntime cannot be imported; the message names nodes that need it.
+        UnfitLengthsError: Operands do not fit together.
         InvalidModelError: Nodes are not valid, or neither runtime knows them.
     """
 
@@ -87,14 +88,24 @@ class ForeignRunner:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened.session))
             opened = None
         if opened is None:
-            opened = self._opened()
-            if opened is None:
-                self._model.is_refused = True
-                self._fix_lengths()
-                opened = self._opened()
-                assert opened is not None  # for the lengths at hand it is open, or an error
+            try:
+                opened = self._opened_for_any_lengths()
+            except (MissingRuntimeError, InvalidModelError):
+                if self._part.unfit:  # which no runtime helps
+                    raise UnfitLengthsError(self._part.unfit) from None
+                raise
             self._model.opened = opened
         self.provider, self._session, self._process = opened
+
+    def _opened_for_any_lengths(self) -> OpenSession:
+        """Open a session of the model, or, where that is refused, for the lengths at hand."""
+        opened = self._opened()
+        if opened is None:
+            self._model.is_refused = True
+            self._fix_lengths()
+            opened = self._opened()
+            assert opened is not None  # for the lengths at hand it is open, or an error
+        return opened
 
     def _opened(self) -> OpenSession | None:
         """Open a session of the model; None if a model for the lengths at hand is to be tried."""
@@ -161,7 +172,8 @@ class ForeignRunner:
 
         Raises:
             RefusedRunError: The nodes refuse indices, lengths or words among what they read.
-            InvalidModelError: They cannot run, whatever they read.
+            UnfitLengthsError: They cannot run on what they read, whatever its values are.
+            InvalidModelError: What they make is no tensor, or they have no queries.
             MemoryError: Memory is short.
         """
         if self._process != os.getpid():
@@ -174,7 +186,7 @@ class ForeignRunner:
                 results = self._session.run(self._outputs, feeds)
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
             read = [values[name] for _, name in self._inputs]
-            raise _run_error(error, f"nodes {self._nodes}: {error}", read) from None
+            raise _run_error(error, self._part.unfit, f"nodes {self._nodes}: {error}", read) from None
         for name, result in zip(self._outputs, results, strict=True):
             if name in self._containers:  # nothing but who calls the model reads it
                 values[name] = result
@@ -222,16 +234,18 @@ class ForeignRunner:
                 raise InvalidModelError(f"nodes {self._nodes}: got {name} of shape {shape}, expected some queries")
 
 
-def _run_error(error: Exception, message: str, read: Sequence[Any]) -> Exception:
+def _run_error(error: Exception, unfit: str, message: str, read: Sequence[Any]) -> Exception:
     """Return what is raised of another runtime's error in a run of nodes that it took when they were opened.
 
     Floats and codes are right whatever they are: without indices, lengths or words among what the nodes read, the fault
-    is the model's.
+    is that of lengths, or the model's.
     """
     if isinstance(error, MemoryError) or any(words in str(error) for words in _OF_MEMORY):
         return MemoryError(message)
+    if unfit:
+        return UnfitLengthsError(unfit)
     types = {value.dtype for value in read if isinstance(value, np.ndarray)}  # of sequences only parts are read
-    return InvalidModelError(message) if types.isdisjoint(_REFUSABLE) else RefusedRunError(message)
+    return UnfitLengthsError(message) if types.isdisjoint(_REFUSABLE) else RefusedRunError(message)
 
 
 def _arrays(part: ForeignPart) -> Mapping[str, Array]:

@@ -50,7 +50,7 @@ def lowered_model(
         arrays: The types and shapes of all inputs; lengths may be such as are known only later.
 
     Returns:
-        None also if another runtime's part cannot be of other lengths.
+        None also if another runtime's part cannot be of other lengths, or operands do not fit together.
     """
     try:
         with np.errstate(all="ignore"):
@@ -129,7 +129,7 @@ class _Planner:
     def lowered(self) -> LoweredModel | None:
         """Lower the model, and compile nothing; None if a part is of its lengths alone."""
         rest = self._lower_parts()
-        if not all(_is_shared(part) for parts in self._foreign for part in parts):
+        if self._known.unfit or not all(_is_shared(part) for parts in self._foreign for part in parts):
             return None
         outputs = self._outputs() if rest is None else ()
         self._known.folding.decide()
@@ -228,7 +228,7 @@ class _Planner:
         ):
             return ()  # there is nothing to run
         self._export(reads.values())
-        self._foreign.append(self._foreign_parts(foreign, by_reference))
+        self._foreign.append(tuple(map(self._with_unfit, self._foreign_parts(foreign, by_reference))))
         if not unknown:
             self._begin_partition()
         return unknown
@@ -252,6 +252,11 @@ class _Planner:
             if self._varies:
                 return (models.part(model, foreign, independent),)
         return (fixed_part(model, foreign, by_reference),)
+
+    def _with_unfit(self, part: ForeignPart | ArrayPart) -> ForeignPart | ArrayPart:
+        """Return a part that knows which of its operands do not fit together."""
+        unfit = next((self._known.unfit[node.name] for node in part.nodes if node.name in self._known.unfit), "")
+        return replace(part, unfit=unfit) if unfit and isinstance(part, ForeignPart) else part
 
     def _begin_partition(self) -> None:
         """Go on with a native graph of its own, behind the parts that have been added."""

@@ -10,11 +10,12 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.graph.lengths import told_unfit
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
@@ -209,12 +210,12 @@ def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
         NotNative: They do not, or they are neither of rows nor of images.
     """
     if len(shape) != len(weights):
-        raise NotNative(f"an input of {len(shape)} dimensions with a filter of {len(weights)}")
+        raise NotFitting(told_unfit(shape, weights))
     if len(shape) not in (3, 4):
         raise NotNative("3-D convolutions")
     groups = int(node.attributes.get("group", 1))
     if groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
-        raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
+        raise NotFitting(f"{told_unfit(shape, weights)} in {groups} groups")
     return groups
 
 

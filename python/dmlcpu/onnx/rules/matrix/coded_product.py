@@ -10,12 +10,13 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.graph.lengths import told_unfit
 from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.empty_arrays import without_elements
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary
@@ -45,8 +46,10 @@ def coded_product(lowering: Lowering, a: Value, b: CodedMatrix, *, of_integers: 
         NotNative: They are of another type, or their shapes do not fit together.
     """
     floats = lowering.floats(a)
-    if floats.dtype != np.float32 or not 2 <= len(floats.shape) <= _MOST_AXES or floats.shape[-1] != b.rows:
-        raise NotNative(f"a product of {floats.dtype} {floats.shape} and a matrix of {b.rows} rows")
+    if floats.dtype != np.float32 or not 2 <= len(floats.shape) <= _MOST_AXES:
+        raise NotNative(f"a product of {floats.dtype} {floats.shape}")
+    if floats.shape[-1] != b.rows:
+        raise NotFitting(told_unfit(floats.shape, (b.rows, b.codes.shape[0])))
     return lowering.emit(
         "QUANTIZED_BLOCK_PRODUCT" if of_integers else "DEQUANTIZED_PRODUCT",
         [floats, b.codes, b.scale, b.zero_point],
@@ -67,7 +70,7 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     if bias is not None and bias.shape != (columns,):
         raise InvalidModelError(f"node {node}: got a bias of shape {bias.shape}, expected {(columns,)}")
     if a.shape[-1:] != (matrix.rows,):
-        raise NotNative(f"a product of {a.shape} and a matrix of {matrix.rows} rows")
+        raise NotFitting(told_unfit(a.shape, (matrix.rows, columns)))
     shape = (*a.shape[:-1], columns)
     if 0 in shape:
         return [without_elements(FLOAT32, shape)]

@@ -15,7 +15,7 @@ from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
@@ -82,7 +82,7 @@ def _lengths(values: Sequence[Value], equation: Equation) -> dict[str, int]:
     for value, axes in zip(values, equation.operands, strict=True):
         for name, length in zip(axes, value.shape, strict=True):
             if lengths.setdefault(name, length) != length:
-                raise NotNative(f"an axis of both {lengths[name]} and {length} elements")
+                raise NotFitting(f"an axis of both {lengths[name]} and {length} elements")
             if not is_free([length]):  # as a constant's are, which keeps its codes in shapes that are known
                 lengths[name] = length
     return lengths

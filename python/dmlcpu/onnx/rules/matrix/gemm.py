@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
-from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.graph.lengths import broadcast_shapes, told_unfit
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
@@ -77,7 +77,7 @@ def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | Non
         raise NotNative("operands that are no matrices")
     codes, axis = (b.codes, b.axis) if transposed else (b.codes.T, 1 - b.axis)
     if codes.shape[1] != x.shape[1]:
-        raise NotNative(f"a product of {x.shape} and {b.codes.shape}")
+        raise NotFitting(told_unfit(x.shape, b.codes.shape))
     if b.scale.size > 1 and axis != 0:
         raise NotNative("scales along another axis than the columns'")
     filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy

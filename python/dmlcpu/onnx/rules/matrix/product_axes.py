@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.graph.lengths import broadcast_shapes, told_unfit
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Value
@@ -60,7 +60,9 @@ def on_few_axes(second: int) -> Callable[[Rule], Rule]:
             batch = broadcast_shapes(left[:-2], right[:-2])
             outer = [(*(1,) * (len(batch) - len(shape) + 2), *shape[:-2]) for shape in (left, right)]
             lengths = _merged(*outer)
-            if left[-1] != right[-2] or len(lengths[0]) > _MOST_AXES - 2 or 0 in (*a.shape, *b.shape):
+            if left[-1] != right[-2]:
+                raise NotFitting(told_unfit(a.shape, b.shape))
+            if len(lengths[0]) > _MOST_AXES - 2 or 0 in (*a.shape, *b.shape):
                 raise NotNative(f"a product of {a.shape} and {b.shape}")
             operands = list(inputs)
             operands[0] = reshaped(lowering, a, (*lengths[0], *left[-2:]))

@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
-from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.graph.lengths import broadcast_shapes, told_unfit
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import broadcast, on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
@@ -109,8 +109,10 @@ def factors(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Facto
 
 def _shape(a: Factor, b: Factor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the batch axes and the shape of a product."""
-    if min(len(a.shape), len(b.shape)) < 2 or max(len(a.shape), len(b.shape)) > 4 or a.shape[-1] != b.shape[-2]:
+    if min(len(a.shape), len(b.shape)) < 2 or max(len(a.shape), len(b.shape)) > 4:
         raise NotNative(f"a product of {a.shape} and {b.shape}")
+    if a.shape[-1] != b.shape[-2]:
+        raise NotFitting(told_unfit(a.shape, b.shape))
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return batch, (*batch, a.shape[-2], b.shape[-1])
 

@@ -9,13 +9,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from dmlcpu.graph.lengths import decided_by
+from dmlcpu.graph.lengths import decided_by, told_unfit
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constant_arrays import Array, Constant, array_broadcast, array_in_shape, constant_by, source_of
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.quantization.wide_codes import WideCodes
 from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
@@ -89,7 +89,7 @@ def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
     lengths = tuple(shape)
     if not decided_by(_have_as_many, len(lengths), *lengths, *value.shape):
         if not decided_by(_have_none, len(lengths), *lengths, *value.shape):
-            raise NotNative(f"{value.shape} as {lengths}")
+            raise NotFitting(told_unfit(value.shape, lengths))
         return nothing(value, lengths)
     if isinstance(value, Dequantized) and value.scale.size > 1:
         axis = _axis_after_reshape(value.shape, value.axis, lengths)
@@ -206,7 +206,7 @@ def joined(lowering: Lowering, values: Sequence[Value], axis: int) -> Value:
     if any(
         (*value.shape[:axis], 0, *value.shape[axis + 1 :]) != (*shape[:axis], 0, *shape[axis + 1 :]) for value in values
     ):
-        raise NotNative("shapes that differ along other axes")
+        raise NotFitting(f"{told_unfit(*(value.shape for value in values))} along axis {axis}")
     given = values
     values = [value for value in given if value.shape[axis] != 0]  # such as what a decoder knows of the past at first
     if len(values) == 1:
