@@ -102,17 +102,19 @@ def test_images_of_free_sizes(random_numbers: np.random.Generator) -> None:
     ("changed", "reason"),
     [
         ("bias", "the bias is not a constant"),
-        ("volume", "a 3-D convolution of floats"),
+        ("filter", "a 3-D convolution with a computed filter"),
     ],
 )
 def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, changed: str, reason: str) -> None:
     builder = Builder()
-    rank = 3 if changed == "volume" else 2
+    rank = 3 if changed == "filter" else 2
     w_shape, x_shape = (4, 3, *(2,) * rank), (1, 3, *(5,) * rank)
     feeds = {"x": floats(random_numbers, x_shape)}
     operands: list[Any] = [builder.input("float32", x_shape), floats(random_numbers, w_shape), np.ones(4, np.float32)]
     if changed == "bias":
         feeds["y"], operands[2] = operands[2], builder.input("float32", operands[2].shape, "y")
+    else:
+        feeds["y"], operands[1] = operands[1], builder.input("float32", operands[1].shape, "y")
     builder.output(builder.node("Conv", operands), "float32")
     assert_like_onnxruntime(builder.build(), feeds, 1, native=False)
     assert reasons_of(builder) == [reason]

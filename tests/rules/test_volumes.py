@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_cases import POINTS, SCALE, TYPES
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, floats, reasons_of, steps_of
 
 CONVOLUTIONS: Final = {
     "cube": ((2, 5, 6, 9, 8), (7, 5, 3, 3, 3), {"pads": [1, 1, 1, 1, 1, 1]}),
@@ -62,6 +62,79 @@ def test_convolutions(random_numbers: np.random.Generator, shapes: str, x_type: 
         inputs = [name, np.float32(SCALE), point, w, scales, points, y_scale, point, bias]
         builder.output(builder.node(operator, inputs, **attributes, **order), x_type)
         assert_like_onnxruntime(builder.build(), {"x": volume}, 1)
+
+
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
+@pytest.mark.parametrize("weights", ["floats", "codes by channel"])
+def test_convolutions_of_floats(random_numbers: np.random.Generator, shapes: str, weights: str) -> None:
+    x_shape, w_shape, attributes = CONVOLUTIONS[shapes]
+    builder = Builder()
+    x: Any = builder.node("Relu", [builder.input("float32", x_shape)])
+    w: Any = floats(random_numbers, w_shape)
+    if weights != "floats":
+        scales = random_numbers.uniform(0.001, 0.01, w_shape[0]).astype(np.float32)
+        w = builder.dequantized(codes(random_numbers, "int8", w_shape), scales, np.zeros(w_shape[0], np.int8), axis=0)
+    builder.output(builder.node("Conv", [x, w, floats(random_numbers, w_shape[:1])], **attributes), "float32")
+    builder.output(builder.node("Conv", [x, w], **attributes), "float32")
+    model = builder.build()
+    assert_like_onnxruntime(model, {"x": floats(random_numbers, x_shape)}, 1)
+    assert steps_of(model).count("FLOAT_CONVOLUTION") == 2
+
+
+TRANSPOSED: Final = {
+    "cube": ((2, 5, 3, 4, 3), (5, 9, 3, 3, 3), {"strides": [2, 2, 2], "pads": [1] * 6, "output_padding": [1, 1, 1]}),
+    "even": ((1, 6, 3, 5, 4), (6, 8, 4, 4, 4), {"strides": [2, 2, 2], "pads": [1] * 6}),
+    "planes": ((1, 4, 3, 4, 5), (4, 12, 1, 3, 3), {"strides": [1, 2, 2], "pads": [0, 1, 1, 0, 0, 1]}),
+    "depth": ((2, 3, 4, 3, 2), (3, 32, 5, 1, 1), {"strides": [3, 1, 1], "pads": [2, 0, 0, 1, 0, 0]}),
+    "gaps": ((1, 3, 3, 2, 4), (3, 8, 2, 1, 3), {"strides": [3, 2, 2], "output_padding": [0, 1, 0]}),
+    "dilated": ((1, 3, 4, 3, 4), (3, 8, 3, 2, 3), {"strides": [2, 1, 3], "dilations": [3, 2, 2]}),
+    "depthwise": ((1, 6, 3, 4, 5), (6, 1, 3, 4, 4), {"strides": [1, 2, 2], "pads": [1] * 6, "group": 6}),
+    "grouped": ((1, 6, 3, 3, 4), (6, 8, 3, 2, 3), {"strides": [2, 1, 2], "group": 2, "auto_pad": "SAME_UPPER"}),
+}
+
+
+@pytest.mark.parametrize("shapes", TRANSPOSED, ids=repr)
+@pytest.mark.parametrize("x_type", TYPES)
+def test_transposed_convolutions(random_numbers: np.random.Generator, shapes: str, x_type: str) -> None:
+    x_shape, w_shape, attributes = TRANSPOSED[shapes]
+    count = w_shape[1] * int(attributes.get("group", 1))
+    scales, points = random_numbers.uniform(0.001, 0.01, w_shape[1]).astype(np.float32), np.zeros(w_shape[1], np.int8)
+    point = POINTS[x_type]
+    builder = Builder()
+    value = builder.dequantized(builder.input(x_type, x_shape), SCALE, point)
+    weights = builder.dequantized(codes(random_numbers, "int8", w_shape), scales, points, axis=1)
+    units = np.tile(np.float32(SCALE) * scales, count // w_shape[1])
+    bias = random_numbers.integers(-9999, 9999, count, np.int32)
+    biases = builder.dequantized(bias, units, np.zeros(count, np.int32), axis=0)
+    result = builder.node("ConvTranspose", [value, weights, biases], **attributes)
+    builder.output(builder.quantized(result, 0.3, point), x_type)
+    builder.output(builder.quantized(builder.node("Relu", [result]), 0.3, point), x_type)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, x_type, x_shape)}, 1)
+
+
+@pytest.mark.parametrize("shapes", [name for name in TRANSPOSED if "group" not in TRANSPOSED[name][2]], ids=repr)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_transposed_convolutions_of_floats(random_numbers: np.random.Generator, shapes: str, with_bias: bool) -> None:
+    x_shape, w_shape, attributes = TRANSPOSED[shapes]
+    count = w_shape[1] * int(attributes.get("group", 1))
+    builder = Builder()
+    bias = [floats(random_numbers, (count,))] if with_bias else []
+    operands = [builder.node("Relu", [builder.input("float32", x_shape)]), floats(random_numbers, w_shape), *bias]
+    builder.output(builder.node("ConvTranspose", operands, **attributes), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, x_shape)}, 1)
+
+
+def test_filters_of_many_slices_are_left_to_onnxruntime(random_numbers: np.random.Generator) -> None:
+    for operator, filters in (("Conv", (8, 1, 65, 1, 1)), ("ConvTranspose", (1, 8, 65, 1, 1))):
+        builder = Builder()
+        builder.output(
+            builder.node(operator, [builder.input("float32", (1, 1, 66, 2, 2)), floats(random_numbers, filters)]),
+            "float32",
+        )
+        feeds = {"x": floats(random_numbers, (1, 1, 66, 2, 2))}
+        assert_like_onnxruntime(builder.build(), feeds, 1, native=False)
+        assert reasons_of(builder) == ["a convolution of 65 slices"]
 
 
 @pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)

@@ -13,8 +13,9 @@ from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.convolution.float_convolution import float_convolution
 from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
-from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, volume_sums
+from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, volume_sums, volume_window
 from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present, table_of
@@ -27,8 +28,8 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     groups_of,
     with_bias,
 )
-from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, as_value, element_type
+from dmlcpu.onnx.rules.windows import Window, window_of
+from dmlcpu.onnx.values import AffineTable, Dequantized, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -39,30 +40,30 @@ def _is_of_codes(weights: Value | None) -> bool:
     return is_constant or isinstance(weights, AffineTable)
 
 
+def _window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, int]:
+    """Return the window of a convolution, 1-D to 3-D, and the number of groups."""
+    if len(shape) == VOLUME_RANK:
+        return volume_window(node, shape, weights)
+    groups = groups_of(node, shape, weights)
+    return window_of(node, shape[2:], weights[2:]), groups
+
+
 def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
     """Add a convolution of floats; a computed filter is packed at each run.
 
     Raises:
-        NotNative: The bias is computed, they are of other types, or it is no image.
+        NotNative: The bias is computed, they are of other types, or it is one of volumes with a computed filter.
     """
-    if len(present(inputs[0]).shape) == VOLUME_RANK:
-        raise NotNative("a 3-D convolution of floats")
     x, bias = present(inputs[0]), (*inputs, None)[2]
     given = present(inputs[1])
     weights = constant(given, "the filter") if isinstance(given, Constant | Dequantized) else computed(lowering, given)
     if not element_type(x) == weights.dtype == np.float32:
         raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
-    groups = groups_of(node, x.shape, weights.shape)
-    window = window_of(node, x.shape[2:], weights.shape[2:])
+    window, groups = _window(node, x.shape, weights.shape)
     biases = None if bias is None else constant(bias, "the bias")
-    if biases is not None:
-        if biases.shape != weights.shape[:1] or biases.dtype != np.float32:
-            raise NotNative(f"a bias of shape {biases.shape} and type {biases.dtype}")
-        biases = biases.reshape(1, -1, *(1,) * (len(weights.shape) - 2))
-    shape = (x.shape[0], weights.shape[0], *window.output)
-    attributes = {**window.attributes(), "group_count": (groups,)}
-    operands: list[Operand] = [computed(lowering, x), weights, biases]
-    return lowering.emit("FLOAT_CONVOLUTION", operands, np.float32, shape, attributes)
+    if biases is not None and (biases.shape != weights.shape[:1] or biases.dtype != np.float32):
+        raise NotNative(f"a bias of shape {biases.shape} and type {biases.dtype}")
+    return float_convolution(lowering, computed(lowering, x), weights, biases, window, groups)
 
 
 def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -81,8 +82,7 @@ def _convolved(lowering: Lowering, node: Node, x: AffineTable, weights: ScaledFi
         if not isinstance(weights, Filter):
             raise NotNative("a 3-D convolution with a computed filter")
         return convolved_volume(lowering, node, x, weights, bias)
-    groups = groups_of(node, x.shape, weights.codes.shape)
-    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+    window, groups = _window(node, x.shape, weights.codes.shape)
     return QuantizedConvolution(lowering, x, weights, bias, window, groups)
 
 

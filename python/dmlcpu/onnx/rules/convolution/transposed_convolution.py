@@ -15,12 +15,14 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.convolution.float_convolution import float_convolution
 from dmlcpu.onnx.rules.convolution.transposed_blocks import are_blocks, transposed_blocks
 from dmlcpu.onnx.rules.convolution.transposed_phases import Phase, PhasedConvolution, phases_of_node, taps_of
+from dmlcpu.onnx.rules.convolution.volumes import convolution_of_slices
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value, element_type
+from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -51,9 +53,11 @@ class TransposedConvolution(Deferred):
         return self._assembled(QuantizedConvolution.floats)
 
     def _assembled(self, compute: Callable[[QuantizedConvolution], Tensor]) -> Tensor:
-        return self._phased.assembled(lambda leading, columns: compute(self._convolution(leading, columns)))
+        return self._phased.assembled(lambda leading, columns: self._convolved(leading, columns, compute))
 
-    def _convolution(self, leading: Sequence[Phase], columns: Sequence[Phase]) -> QuantizedConvolution:
+    def _convolved(
+        self, leading: Sequence[Phase], columns: Sequence[Phase], compute: Callable[[QuantizedConvolution], Tensor]
+    ) -> Tensor:
         axes, weights = (*leading, columns[0]), self._filter
         codes = np.concatenate(
             [
@@ -69,7 +73,11 @@ class TransposedConvolution(Deferred):
         bias = None if self._bias is None else np.tile(self._bias, len(columns))
         x = replace(self._x, codes=self._phased.read_by(axes, self._x.codes))
         window = self._phased.window(axes)
-        return QuantizedConvolution(self._lowering, x, taken, bias, window, self._phased.groups)
+        groups = self._phased.groups
+        if len(axes) + 2 != VOLUME_RANK:
+            return compute(QuantizedConvolution(self._lowering, x, taken, bias, window, groups))
+        of_slices, volumes = convolution_of_slices(self._lowering, x, taken, bias, window, groups)
+        return computed(self._lowering, volumes(compute(of_slices)))
 
 
 def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
@@ -97,13 +105,9 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     def convolved(leading: Sequence[Phase], columns: Sequence[Phase]) -> Tensor:
         axes = (*leading, columns[0])
         taken = [taps_of(weights, zero, [phase.taps for phase in (*leading, column)]) for column in columns]
-        ones = (1,) * len(axes)
-        addends = None if biases is None else np.tile(biases, len(columns)).reshape(1, -1, *ones)
-        window = phased.window(axes)
-        operands: list[Operand] = [phased.read_by(axes, tensor), np.concatenate(taken), addends]
-        shape = (x.shape[0], channels * len(columns), *window.output)
-        attributes = {**window.attributes(), "group_count": (1,)}
-        return lowering.emit("FLOAT_CONVOLUTION", operands, np.float32, shape, attributes)
+        bias = None if biases is None else np.tile(biases, len(columns))
+        read = phased.read_by(axes, tensor)
+        return float_convolution(lowering, read, np.concatenate(taken), bias, phased.window(axes), 1)
 
     return phased.assembled(convolved)
 
@@ -116,7 +120,7 @@ def _phased(
     Raises:
         NotNative: The operands do not fit each other, or they are too many.
     """
-    if len(x_shape) not in (3, 4):
+    if not 3 <= len(x_shape) <= VOLUME_RANK:
         raise NotNative(f"a convolution of {len(x_shape)} dimensions")
     if len(filter_shape) != len(x_shape) or filter_shape[1] * groups != x_shape[1]:
         raise NotNative(f"{groups} groups of {x_shape[1]} channels with a filter of {filter_shape[1]} for each")
@@ -152,14 +156,14 @@ def _filter(value: Dequantized, groups: int) -> Filter:
 
 
 def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ConvTranspose; of volumes only where windows do not overlap."""
+    """ConvTranspose."""
     value, weights, bias = present(inputs[0]), present(inputs[1]), (*inputs, None)[2]
     groups = int(node.attributes.get("group", 1))
     if isinstance(weights, Dequantized) and weights.scale.size > 1 and _scales_of_channels(weights, groups) is None:
         weights = Constant(weights.floats())  # products of its codes have no unit that they could be summed in
     is_coded = isinstance(weights, Dequantized) and weights.dtype in CODE_TYPES
     of_codes = is_coded and isinstance(value, AffineTable)
-    if len(value.shape) == VOLUME_RANK or (not of_codes and are_blocks(node, tuple(weights.shape[2:]))):
+    if (len(value.shape) == VOLUME_RANK or not of_codes) and are_blocks(node, tuple(weights.shape[2:])):
         return transposed_blocks(lowering, node, [value, weights, bias])
     if not of_codes:
         return [_of_floats(lowering, node, [value, weights, bias])]

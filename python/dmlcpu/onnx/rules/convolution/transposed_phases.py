@@ -7,7 +7,6 @@ divisible by s. So outputs r, r + s, r + 2 * s, ... (a phase) are a convolution 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -151,11 +150,14 @@ class PhasedConvolution:
                 the same taps; their channels follow one another.
         """
         columns = [_with_common_window(self.phases[-1])] if self.is_together else [[each] for each in self.phases[-1]]
-        rows = [
-            self._interleaved([convolved(leading, phases) for phases in columns], -1)
-            for leading in itertools.product(*self.phases[:-1])
-        ]
-        whole = self._interleaved(rows, 2)
+
+        def along(leading: tuple[Phase, ...]) -> Tensor:
+            axis = len(leading)
+            if axis == len(self.phases) - 1:
+                return self._interleaved([convolved(leading, phases) for phases in columns], -1)
+            return self._interleaved([along((*leading, phase)) for phase in self.phases[axis]], axis + 2)
+
+        whole = along(())
         return self._spread(whole) if self.is_together else whole
 
     def _interleaved(self, parts: Sequence[Tensor], axis: int) -> Tensor:

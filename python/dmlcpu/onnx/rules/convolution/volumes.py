@@ -34,7 +34,10 @@ from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
 from dmlcpu.onnx.values import AffineTable, Elements, Tensor, Value
 
-__all__ = ["convolved_volume", "volume_sums"]
+__all__ = ["convolution_of_slices", "convolved_volume", "float_volume", "volume_sums", "volume_window"]
+
+FloatConvolution = Callable[[Tensor, Array, Window], Tensor]
+"""Adds the convolution of floats by a filter, with a window."""
 
 # Slices that lie side by side: each is a node of the graph.
 _MOST_TAPS: Final = 64
@@ -47,19 +50,16 @@ _LEAST_CHANNELS: Final = 32
 _MOST_CHANNELS: Final = 4096
 
 
-def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, Window, int]:
-    """Return the window of a volume along its depth, that of its planes, and the number of groups.
+def volume_window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, int]:
+    """Return the window of a volume's convolution, and the number of groups.
 
     Raises:
-        NotNative: The input, the filter and the groups do not go together, or there are too many slices.
+        NotNative: The input, the filter and the groups do not go together.
     """
     groups = int(node.attributes.get("group", 1))
     if len(weights) != VOLUME_RANK or groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
         raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
-    if weights[2] > _MOST_TAPS:
-        raise NotNative(f"a convolution of {weights[2]} slices")
-    window = window_of(node, shape[2:], weights[2:])
-    return window.along(slice(0, 1)), window.along(slice(1, None)), groups
+    return window_of(node, shape[2:], weights[2:]), groups
 
 
 def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int) -> Tensor:
@@ -90,8 +90,8 @@ class _ConvolvedImages:
     """A convolution of images that is one of volumes.
 
     Attributes:
-        codes: The images.
-        weights: The codes of their filter.
+        codes: The images, of codes or of floats.
+        weights: Their filter.
         window, depth: Of the images.
         volumes: Makes volumes of the result.
     """
@@ -118,18 +118,23 @@ def _has_kernel(shape: Sequence[int], weights: Sequence[int], plane: Window, gro
 
 
 def _images(
-    lowering: Lowering, codes: Tensor, weights: Array, windows: tuple[Window, Window, int], padded: Callable[[], Tensor]
+    lowering: Lowering, codes: Tensor, weights: Array, window: Window, groups: int, padded: Callable[[Window], Tensor]
 ) -> _ConvolvedImages:
     """Return a convolution of volumes as one of images.
 
     Args:
         lowering: Where operators are added.
-        codes: The volumes.
-        weights: The codes of the filter.
-        windows: What ``_windows`` returns.
-        padded: Pads the volumes along their depth.
+        codes: The volumes, of codes or of floats.
+        weights: The filter.
+        window, groups: What ``volume_window`` returns.
+        padded: Pads the volumes along their depth, as its window says.
+
+    Raises:
+        NotNative: There are too many slices.
     """
-    depth, plane, groups = windows
+    if weights.shape[2] > _MOST_TAPS:
+        raise NotNative(f"a convolution of {weights.shape[2]} slices")
+    depth, plane = window.along(slice(0, 1)), window.along(slice(1, None))
     images, channels, slices, height, width = codes.shape
     outputs = weights.shape[0]
 
@@ -145,12 +150,43 @@ def _images(
         column = Window.plain((1,), (height * width,))
         return _ConvolvedImages(rows, weights[..., 0], depth.beside(column), None, of_rows)
     taps_as_channels = _of_slices(weights)
-    if _has_kernel(codes.shape, weights.shape, plane, groups):
+    if codes.dtype in CODE_TYPES and _has_kernel(codes.shape, weights.shape, plane, groups):
         by_slices = transposed(lowering, codes, SLICES_AS_IMAGES)
         by_slices = lowering.reshaped(by_slices, (images * slices, channels, height, width))
         return _ConvolvedImages(by_slices, taps_as_channels, plane, DepthWindow(slices, depth), of_slices)
-    beside = _side_by_side(lowering, padded(), depth, groups)
+    beside = _side_by_side(lowering, padded(depth), depth, groups)
     return _ConvolvedImages(beside, taps_as_channels, plane, None, of_slices)
+
+
+def _padded_with_zeros(lowering: Lowering, x: Value, depth: Window) -> Value:
+    margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
+    return padded(lowering, x, margins, np.float32(0))
+
+
+def convolution_of_slices(
+    lowering: Lowering, x: AffineTable, weights: Filter, bias: Array | None, window: Window, groups: int
+) -> tuple[QuantizedConvolution, Callable[[Value], Value]]:
+    """Return the convolution of images that one of volumes is, and what makes volumes of its result.
+
+    Args:
+        lowering: Where operators are added.
+        x, weights, bias, window, groups: Of the volumes.
+
+    Raises:
+        NotNative: The scale of the volume's codes is no finite number, or there are too many slices.
+    """
+    # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
+    if not np.isfinite(x.parameters.scale):
+        raise NotNative(f"a convolution of slices with the scale {x.parameters.scale}")
+
+    def with_padding(depth: Window) -> Tensor:
+        return lowering.affine(_padded_with_zeros(lowering, x, depth)).codes
+
+    images = _images(lowering, x.codes, weights.codes, window, groups, with_padding)
+    flat = Filter(images.weights, weights.scale, weights.zero_point)
+    table = replace(x, codes=images.codes)
+    convolution = QuantizedConvolution(lowering, table, flat, bias, images.window, groups, images.depth)
+    return convolution, images.volumes
 
 
 def convolved_volume(lowering: Lowering, node: Node, x: AffineTable, weights: Filter, bias: Array | None) -> Value:
@@ -159,19 +195,25 @@ def convolved_volume(lowering: Lowering, node: Node, x: AffineTable, weights: Fi
     Raises:
         NotNative: The windows do not fit, or the scale of its codes is no finite number.
     """
-    depth, plane, groups = _windows(node, x.shape, weights.codes.shape)
-    # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
-    if not np.isfinite(x.parameters.scale):
-        raise NotNative(f"a convolution of slices with the scale {x.parameters.scale}")
+    window, groups = volume_window(node, x.shape, weights.codes.shape)
+    convolution, volumes = convolution_of_slices(lowering, x, weights, bias, window, groups)
+    return volumes(convolution)
 
-    def with_padding() -> Tensor:
-        margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
-        return lowering.affine(padded(lowering, x, margins, np.float32(0))).codes
 
-    images = _images(lowering, x.codes, weights.codes, (depth, plane, groups), with_padding)
-    flat = Filter(images.weights, weights.scale, weights.zero_point)
-    table = replace(x, codes=images.codes)
-    return images.volumes(QuantizedConvolution(lowering, table, flat, bias, images.window, groups, images.depth))
+def float_volume(
+    lowering: Lowering, x: Tensor, weights: Array, window: Window, groups: int, convolve: FloatConvolution
+) -> Tensor:
+    """Return the convolution of a volume of floats, of which ``convolve`` adds that of images.
+
+    Raises:
+        NotNative: There are too many slices.
+    """
+
+    def with_padding(depth: Window) -> Tensor:
+        return computed(lowering, _padded_with_zeros(lowering, x, depth))
+
+    images = _images(lowering, x, weights, window, groups, with_padding)
+    return computed(lowering, images.volumes(convolve(images.codes, images.weights, images.window)))
 
 
 def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | None, depth: Window) -> Tensor:
@@ -198,9 +240,9 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
         raise NotNative("an input that is no tensor of codes")
     weights = constant(w, "the filter")
-    depth, plane, groups = _windows(node, x.shape, weights.shape)
+    of_volume, groups = volume_window(node, x.shape, weights.shape)
     images = _images(
-        lowering, x, weights, (depth, plane, groups), lambda: _padded_with_computed(lowering, x, x_zero_point, depth)
+        lowering, x, weights, of_volume, groups, lambda depth: _padded_with_computed(lowering, x, x_zero_point, depth)
     )
     window = images.window
     attributes = {
