@@ -113,7 +113,7 @@ def test_transposed_convolutions(random_numbers: np.random.Generator, shapes: st
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, x_type, x_shape)}, 1)
 
 
-@pytest.mark.parametrize("shapes", [name for name in TRANSPOSED if "group" not in TRANSPOSED[name][2]], ids=repr)
+@pytest.mark.parametrize("shapes", TRANSPOSED, ids=repr)
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_transposed_convolutions_of_floats(random_numbers: np.random.Generator, shapes: str, with_bias: bool) -> None:
     x_shape, w_shape, attributes = TRANSPOSED[shapes]

@@ -26,7 +26,7 @@ from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value
 
 __all__ = ["RULES"]
 
-# Convolutions of floats with fewer output channels, or with groups, are slower than a transposed one elsewhere.
+# Convolutions of floats with fewer output channels in a group are slower than a transposed one elsewhere.
 _FEWEST_CHANNELS: Final = 8
 # Of more the filters take longer to be made and packed than many runs.
 _MOST_PHASES: Final = 64
@@ -84,8 +84,8 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     """Add convolutions of floats with a constant filter.
 
     Raises:
-        NotNative: The filter or the bias is computed, they are of other types, there are groups or few output channels,
-            or many phases.
+        NotNative: The filter or the bias is computed, they are of other types, there are few output channels in a
+            group, or many phases, or it is depthwise and each output a single product.
     """
     if math.prod(node.attributes.get("strides", ())) > _MOST_PHASES:
         raise NotNative("a transposed convolution of floats in many phases")
@@ -93,13 +93,17 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     given, biases = constant(inputs[1], "the filter"), None if bias is None else constant(bias, "the bias")
     if not element_type(x) == given.dtype == np.float32 or (biases is not None and biases.dtype != np.float32):
         raise NotNative(f"a transposed convolution of {element_type(x)} with {given.dtype}")
-    if node.attributes.get("group", 1) != 1 or given.shape[1] < _FEWEST_CHANNELS:
-        raise NotNative("a transposed convolution of floats in groups, or to few channels")
-    weights = _as_filter(given, 1)
+    groups = int(node.attributes.get("group", 1))
+    is_depthwise = groups > 1 and given.shape[:2] == (groups, 1)
+    if given.shape[1] < _FEWEST_CHANNELS and not is_depthwise:
+        raise NotNative("a transposed convolution of floats to few channels")
+    weights = _as_filter(given, groups)
     channels = weights.shape[0]
     if biases is not None and biases.shape != (channels,):
         raise NotNative(f"a bias of shape {biases.shape} for {channels} channels")
-    phased = _phased(lowering, node, x.shape, weights.shape, 1)
+    phased = _phased(lowering, node, x.shape, weights.shape, groups)
+    if is_depthwise and all(len(phase.taps) == 1 for axis in phased.phases for phase in axis):
+        raise NotNative("a depthwise transposed convolution of floats whose windows do not overlap")
     tensor, zero = computed(lowering, x), np.zeros((), np.float32)
 
     def convolved(leading: Sequence[Phase], columns: Sequence[Phase]) -> Tensor:
@@ -107,7 +111,7 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         taken = [taps_of(weights, zero, [phase.taps for phase in (*leading, column)]) for column in columns]
         bias = None if biases is None else np.tile(biases, len(columns))
         read = phased.read_by(axes, tensor)
-        return float_convolution(lowering, read, np.concatenate(taken), bias, phased.window(axes), 1)
+        return float_convolution(lowering, read, np.concatenate(taken), bias, phased.window(axes), groups)
 
     return phased.assembled(convolved)
 
