@@ -56,6 +56,10 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Cast to INT64": ("Cast", [FLOATS[:1, :2]], {"to": 7}),
     "Cast to BOOL": ("Cast", [INTEGERS], {"to": 9}),
     "Cast of BOOL": ("Cast", [BOOLS], {"to": 6}),
+    "Einsum": ("Einsum", [FACTORS[:, 0], FACTORS[::-1, 0]], {"equation": "i,j->ij"}),
+    "Einsum of matrices": ("Einsum", [FLOATS, FACTORS, OTHERS.astype(np.float32)], {"equation": "a b, ac, b -> cb"}),
+    "Einsum without an arrow": ("Einsum", [FACTORS, np.float32([[1, 7]])], {"equation": "jk, kj"}),
+    "Einsum of doubles": ("Einsum", [np.arange(3.0), np.arange(4.0) / 3], {"equation": "Y,x->Yx"}),
     "Range": ("Range", [np.array(3), np.array(20), np.array(4)], {}),
     "Range backwards": ("Range", [np.array(3), np.array(-20), np.array(-4)], {}),
     "Range of floats": ("Range", [np.array(number, np.float32) for number in (0.1, 1.3, 0.3)], {}),
@@ -224,6 +228,8 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "one number written for all": ("ScatterND", [OTHERS, np.array([[1], [0]]), np.array([4])], {}),
     "places out of range": ("ScatterND", [OTHERS, np.array([[3]]), np.array([4])], {}),
     "a condition of numbers": ("Where", [INTEGERS, INTEGERS, INTEGERS], {}),
+    "sums of products of types that differ": ("Einsum", [FACTORS, OTHERS], {"equation": "ij,k->ik"}),
+    "sums of products of other lengths": ("Einsum", [FLOATS[0], FLOATS], {"equation": "i,ij->j"}),
     "a cast to text": ("Cast", [INTEGERS], {"to": 8}),
     "limits of another type": ("Clip", [INTEGERS, np.array(1.5)], {}),
     "several limits": ("Clip", [INTEGERS, OTHERS], {}),
@@ -291,6 +297,25 @@ def test_a_slice_with_steps_but_no_axes(start: int) -> None:
     else:
         with pytest.raises(NotFolded, match="backwards"):
             by_numpy(node, arrays)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "dtype"),
+    [
+        ("...i,j->...ij", [(2, 3), (4,)], np.float32),
+        ("ij,jk->ik", [(2, 3)], np.float32),
+        ("ij,jk->ik", [(2, 3), (3, 2)], np.int64),
+        ("ij,jk->ik", [(1 << 8, 1 << 8), (1 << 8, 1 << 8)], np.float32),
+        ("ij,ij->ij", [(1 << 11, 1), (1, 1 << 11)], np.float32),
+        ("", [], np.float32),
+    ],
+)
+def test_sums_of_products_that_are_not_computed(equation: str, shapes: Any, dtype: Any) -> None:
+    """The evaluator would compute as many as there are."""
+    arrays = [np.zeros(shape, dtype) for shape in shapes]
+    node = load_model(model_of("Einsum", arrays, {"equation": equation}).SerializeToString()).nodes[0]
+    with pytest.raises(NotFolded, match=r"axes|products"):
+        by_numpy(node, arrays)
 
 
 @pytest.mark.parametrize("wrong", ["type", "axes", "images", "lengths", "size", "no lengths", "no size"])

@@ -196,6 +196,24 @@ def _cumulative_sums(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.cumsum(array, axis.item(), array.dtype)
 
 
+def _sums_of_products(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return an Einsum, such as angles of places and frequencies.
+
+    Raises:
+        NotFolded: There are many products, or no telling how many.
+    """
+    equation = node.attributes["equation"].decode().replace(" ", "")
+    terms = equation.split("->")[0].split(",")
+    if not arrays or not equation.replace("->", "").replace(",", "").isalpha() or len(terms) != len(arrays):
+        raise NotFolded("axes without letters, or not as many arrays as there are letters for")
+    lengths: dict[str, int] = {}
+    for letter, length in zip("".join(terms), [each for array in arrays for each in array.shape], strict=True):
+        lengths[letter] = max(length, lengths.get(letter, 0))
+    if not is_small(tuple(lengths.values())) or arrays[0].dtype not in _FLOATS:
+        raise NotFolded("many products, or of another type")
+    return np.einsum(equation, *arrays) if len({array.dtype for array in arrays}) == 1 else None
+
+
 def _reduced(function: np.ufunc) -> ConstantFunction:
     """Return a function that reduces integers along axes; an extreme of nothing is left to the evaluator."""
 
@@ -262,6 +280,7 @@ _FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "DequantizeLinear": _dequantized,
     "Cast": _cast,
     "CumSum": _cumulative_sums,
+    "Einsum": _sums_of_products,
     "ReduceMax": _reduced(np.maximum),
     "ReduceMin": _reduced(np.minimum),
     "ReduceSum": _reduced(np.add),

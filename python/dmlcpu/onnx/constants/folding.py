@@ -34,16 +34,16 @@ __all__ = ["LONGEST_SHAPE", "Folding", "is_computed_beforehand", "propagated"]
 _ARRAYS: Final = frozenset(
     {
         "AffineGrid",
-        "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
-        "BlackmanWindow", "HammingWindow", "HannWindow",
-        "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum",
-        "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
-        "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "MatMul",
-        "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "QuantizeLinear",
-        "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-        "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice",
-        "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "Transpose", "Trilu", "Unsqueeze",
-        "Where", "Xor",
+        "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+        "BitwiseXor", "BlackmanWindow", "HammingWindow", "HannWindow", "Cast", "CastLike", "Ceil", "Clip",
+        "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum", "DepthToSpace",
+        "DequantizeLinear", "Div", "Einsum", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
+        "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
+        "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow",
+        "QuantizeLinear", "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin",
+        "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign",
+        "Sin", "Size", "Slice", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile",
+        "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
     }
 )  # fmt: skip
 # Operators that go through their elements one by one there, and how many bytes each is as slow as.
