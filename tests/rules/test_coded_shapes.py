@@ -95,6 +95,48 @@ def test_margins() -> None:
     assert_templates_follow_the_rules(model, [{"x": (count, 4, 8, 5)} for count in (1, 3)], 1)
 
 
+@pytest.mark.parametrize("operator", ["QLinearMul", "QLinearAdd"])
+def test_lengths_of_operators_on_codes(operator: str) -> None:
+    """The height, plus itself by QLinearAdd, or times 2; only kernels compute these."""
+    builder = Builder()
+    x = builder.input("uint8", ("N", 4, "H", 6))
+    height = builder.node("Cast", [builder.node("Gather", [builder.node("Shape", [x]), np.int64(2)])], to=1)
+    coded = [builder.quantized(height, 1, POINT), np.float32(1), POINT]
+    other = coded if operator == "QLinearAdd" else [np.array(20, np.uint8), np.float32(0.1), POINT]
+    doubled = builder.node(f"com.microsoft.{operator}", [*coded, *other, np.float32(0.5), POINT])
+    whole = builder.node("Cast", [builder.dequantized(doubled, 0.5, POINT)], to=INT64)
+    lengths = [np.array([-1]), builder.node("Unsqueeze", [whole, np.array([0])])]
+    builder.output(builder.node("Reshape", [x, builder.node("Concat", lengths, axis=0)]), "uint8")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for height in (8, 3):
+        feeds = {"x": np.arange(2 * 4 * height * 6, dtype=np.uint8).reshape(2, 4, height, 6)}
+        assert_like_onnxruntime(model, feeds, equal=True)
+        [result] = session.run(None, feeds)
+        assert result.shape == (24, 2 * height)
+        assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    assert_templates_follow_the_rules(model, [{"x": (count, 4, height, 6)} for count in (1, 3) for height in (2, 5)], 1)
+
+
+def test_places_of_doubles() -> None:
+    """Angles by an Einsum of places and frequencies, as RT-DETR's positions are."""
+    builder = Builder()
+    x = builder.input("float32", ("N", "T", 8))
+    count = builder.node("Cast", [builder.node("Gather", [builder.node("Shape", [x]), np.int64(1)])], to=11)
+    places = builder.node("Range", [np.float64(0), count, np.float64(1)])
+    angles = builder.node("Einsum", [places, np.float64([1, 0.1, 0.01, 0.001])], equation="i,j->ij")
+    waves = builder.node("Concat", [builder.node("Sin", [angles]), builder.node("Cos", [angles])], axis=1)
+    builder.output(builder.node("Add", [x, builder.node("Cast", [waves], to=1)]), "float32")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for length in (5, 1, 9):
+        feeds = {"x": np.linspace(-1, 1, 2 * length * 8, dtype=np.float32).reshape(2, length, 8)}
+        assert_like_onnxruntime(model, feeds, 1)
+        session.run(None, feeds)
+        assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    assert_templates_follow_the_rules(model, [{"x": (count, length, 8)} for count in (1, 3) for length in (2, 5)], 1)
+
+
 @pytest.mark.parametrize("mover", ["Identity", "Transpose", "Reshape"])
 def test_weights_of_one_element_stay_codes(random_numbers: np.random.Generator, mover: str) -> None:
     builder = Builder()

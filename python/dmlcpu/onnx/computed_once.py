@@ -1,4 +1,7 @@
-"""Nodes of constants that kernels compute, such as positions brought to the size of an image: once, not in each run."""
+"""Nodes of constants that kernels compute: once, not in each run.
+
+Such as positions that are brought to the size of an image, and shapes some of whose numbers are codes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from dmlcpu.onnx.values import Tensor, Value
 __all__ = ["computed_once"]
 
 # Operators that nothing computes beforehand but kernels, in proportion to what they read and write.
-_BY_KERNELS: Final = frozenset({"Resize"})
+_BY_KERNELS: Final = frozenset({"QLinearAdd", "QLinearMul", "Resize"})
 # Larger results are computed in each run: a plan would hold them.
 _MOST_ELEMENTS: Final = 1 << 20
 

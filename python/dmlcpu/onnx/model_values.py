@@ -251,7 +251,8 @@ class ModelValues:
         rule = RULES.get((node.domain, node.operator))
         inputs = self._inputs(node, has_rule=rule is not None)
         is_lowered = rule is not None and node.name not in self._never_lowered
-        is_foldable = _is_foldable(node, inputs)
+        is_constant = _reads_constants(node, inputs)
+        is_foldable = is_constant and node.domain == ""
         if is_foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
             try:
                 return self.folding(node, inputs)
@@ -264,7 +265,7 @@ class ModelValues:
             raise NotNative("no inputs")
         try:
             followed = self._followed(node, inputs)
-            if followed is None and is_foldable:
+            if followed is None and is_constant:
                 followed = computed_once(self.lowering, rule, node, inputs, self.folding)
             return rule(self.lowering, node, inputs) if followed is None else [followed]
         except NotNative as reason:
@@ -329,12 +330,12 @@ def _near(value: Deferred) -> Value:
         return value
 
 
-def _is_foldable(node: Node, inputs: Sequence[Value | None]) -> bool:
-    """Return whether one of ONNX's operators reads constants alone, no more of them in graphs within it."""
+def _reads_constants(node: Node, inputs: Sequence[Value | None]) -> bool:
+    """Return whether a node reads constants alone, no more of them in graphs within it."""
     for value in inputs:
         if value is not None and not isinstance(value, Constant):
             return False
-    return node.domain == "" and {*node.reads} <= {*node.inputs}
+    return {*node.reads} <= {*node.inputs}
 
 
 def _is_known(value: Value, of_any_size: bool) -> bool:
