@@ -155,7 +155,22 @@ def test_powers(random_numbers: np.random.Generator, exponent: float) -> None:
     assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["dmlcpu"]
 
 
-@pytest.mark.parametrize("operator", ["ThresholdedRelu", "Shrink", "Tan", "Atan", "Acosh"])
+@pytest.mark.parametrize("alpha", [None, 0.0, -0.5])
+def test_thresholds(random_numbers: np.random.Generator, alpha: float | None) -> None:
+    builder = Builder()
+    x = builder.input("float32", (3, 50))
+    attributes = {} if alpha is None else {"alpha": alpha}
+    builder.output(builder.node("ThresholdedRelu", [x], **attributes), "float32")
+    feed = random_numbers.normal(size=(3, 50)).astype(np.float32)
+    feed[0, :6] = np.nan, np.inf, -np.inf, -0.0, 1.0, -0.5
+    session = dmlcpu.InferenceSession(builder.build())
+    [result] = session.run(None, {"x": feed})
+    [expected] = results_of_onnxruntime(builder.build(), {"x": feed})
+    np.testing.assert_array_equal(result.view(np.int32), expected.view(np.int32))
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+
+
+@pytest.mark.parametrize("operator", ["Shrink", "Tan", "Atan", "Acosh"])
 def test_what_is_a_table_alone_is_left_to_onnxruntime_on_floats(
     random_numbers: np.random.Generator, operator: str
 ) -> None:
