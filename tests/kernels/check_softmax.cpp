@@ -51,26 +51,28 @@ void check_logarithms(Check& check, std::size_t count, Edge edge, bool in_place)
 }
 
 // Short rows beside each other, against the kernel of rows.
-void check_columns(Check& check, std::size_t count, std::size_t rows, Edge edge, bool in_place) {
+void check_columns(Check& check, std::size_t count, std::size_t rows, Edge edge, bool in_place, bool logarithms) {
   const std::size_t gap = check.below(3), step = rows + gap, size = (count - 1) * step + rows;
   std::vector<float> x(size), row(count), expected(size, -1.0f);
   for (float& value : x) value = check.one_in(64) ? check.number() : check.near_tie(0.3f);
   if (in_place) expected = x;
   for (std::size_t j = 0; j < rows; ++j) {
     for (std::size_t i = 0; i < count; ++i) row[i] = x[i * step + j];
-    check.table.softmax->floats({.input = row.data(), .output = row.data(), .count = count});
+    const auto kernel = logarithms ? check.table.softmax->logarithms : check.table.softmax->floats;
+    kernel({.input = row.data(), .output = row.data(), .count = count});
     for (std::size_t i = 0; i < count; ++i) expected[i * step + j] = row[i];
   }
 
   const GuardedBuffer<float> input(x, edge), output(size, edge);
   if (in_place) std::copy(x.begin(), x.end(), output.data());
   if (!in_place) std::fill_n(output.data(), size, -1.0f);
-  check.table.softmax->columns({.input = in_place ? output.data() : input.data(),
-                                .output = output.data(),
-                                .count = count,
-                                .rows = rows,
-                                .input_step = static_cast<std::int64_t>(step),
-                                .output_step = static_cast<std::int64_t>(step)});
+  const auto kernel = logarithms ? check.table.softmax->logarithm_columns : check.table.softmax->columns;
+  kernel({.input = in_place ? output.data() : input.data(),
+          .output = output.data(),
+          .count = count,
+          .rows = rows,
+          .input_step = static_cast<std::int64_t>(step),
+          .output_step = static_cast<std::int64_t>(step)});
   check.equal_but_for_nans(output, expected);
 }
 
@@ -220,7 +222,8 @@ void check_softmax(Check& check) {
         for (const bool in_place : {false, true}) {
           describe_case("softmax, %zu columns of %zu, edge %d, in place %d", rows, count, static_cast<int>(edge),
                         in_place);
-          check_columns(check, count, rows, edge, in_place);
+          check_columns(check, count, rows, edge, in_place, false);
+          check_columns(check, count, rows, edge, in_place, true);
           check_code_columns(check, count, rows, edge, in_place);
         }
       }

@@ -131,9 +131,9 @@ void write_eight_columns(const CodeSoftmaxColumns& columns, std::size_t j) noexc
     maximum_u8x16 = _mm_max_epu8(maximum_u8x16, codes_u8x16[i]);
   }
   Floats powers[kMostSoftmaxColumnElements];
-  const Floats sum = summed_columns(columns.count, powers, [&](std::size_t i) {
+  const Floats sum = summed_columns(columns.count, [&](std::size_t i) {
     const __m256i below_i32x8 = _mm256_cvtepu8_epi32(_mm_sub_epi8(maximum_u8x16, codes_u8x16[i]));
-    return _mm256_i32gather_ps(columns.exponentials, below_i32x8, 4);
+    return powers[i] = _mm256_i32gather_ps(columns.exponentials, below_i32x8, 4);
   });
   const bool by_reciprocal = reciprocal_applies(columns.output_scale) && have_reciprocals(sum);
   by_reciprocal ? write_column_codes<true>(columns, j, powers, sum)
@@ -150,6 +150,7 @@ void write_columns(const CodeSoftmaxColumns& operands) noexcept {
 constinit const SoftmaxKernels avx2::softmax = {.floats = softmax_floats,
                                                 .logarithms = softmax_logarithms,
                                                 .columns = softmax_columns,
+                                                .logarithm_columns = softmax_logarithm_columns,
                                                 .code_sum = code_sum,
                                                 .shares = write_shares,
                                                 .code_columns = write_columns};

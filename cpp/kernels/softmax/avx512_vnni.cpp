@@ -174,9 +174,9 @@ template <std::size_t pairs>
 void write_columns_of(const CodeSoftmaxColumns& columns, std::size_t j, const std::uint8_t* below) noexcept {
   const Table<pairs> exponentials(columns.exponentials);
   Floats powers[kMostSoftmaxColumnElements];
-  const Floats sum = summed_columns(columns.count, powers, [&](std::size_t i) __attribute__((always_inline)) {
+  const Floats sum = summed_columns(columns.count, [&](std::size_t i) __attribute__((always_inline)) {
     const __m128i below_u8x16 = _mm_load_si128(reinterpret_cast<const __m128i*>(below + i * kColumns));
-    return exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16));
+    return powers[i] = exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16));
   });
   const __mmask16 mask = lane_mask(columns.rows - j);
   const bool by_reciprocal = reciprocal_applies(columns.output_scale) && have_reciprocals(sum);
@@ -216,6 +216,7 @@ void write_columns(const CodeSoftmaxColumns& operands) noexcept {
 constinit const SoftmaxKernels avx512_vnni::softmax = {.floats = softmax_floats,
                                                        .logarithms = softmax_logarithms,
                                                        .columns = softmax_columns,
+                                                       .logarithm_columns = softmax_logarithm_columns,
                                                        .code_sum = code_sum,
                                                        .shares = write_shares,
                                                        .code_columns = write_columns};

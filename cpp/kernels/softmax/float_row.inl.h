@@ -99,17 +99,13 @@ void softmax_logarithms(const FloatSoftmaxRow& row) noexcept {
   });
 }
 
-// A row in each lane: writes power(i) to powers, and returns their sum. Partial sums of numbers from count on are 0:
-// adding these changes nothing.
+// A row in each lane: the sum of power(i). Partial sums of numbers from count on are 0: adding these changes nothing.
 template <class Power>
-inline Floats summed_columns(std::size_t count, Floats* powers, const Power& power) noexcept {
+inline Floats summed_columns(std::size_t count, const Power& power) noexcept {
   const std::size_t summed = count < kStep ? count : kStep;
   Floats sums[kStep];
-  for (std::size_t i = 0; i < summed; ++i) sums[i] = powers[i] = power(i);
-  for (std::size_t i = summed; i < count; ++i) {
-    powers[i] = power(i);
-    sums[i % kStep] = sums[i % kStep] + powers[i];
-  }
+  for (std::size_t i = 0; i < summed; ++i) sums[i] = power(i);
+  for (std::size_t i = summed; i < count; ++i) sums[i % kStep] = sums[i % kStep] + power(i);
   for (std::size_t half = kStep / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i + half < summed && i < half; ++i) sums[i] = sums[i] + sums[i + half];
   }
@@ -121,23 +117,54 @@ inline bool have_reciprocals(Floats sums) noexcept {
   return !any(less(sums, spread(1.0f))) && !any(less(spread(0x1p64f), sums)) && !any(is_nan(sums));
 }
 
+// Rows from j on, a lane each: reads x[i] of them, of which it returns the maximum.
+inline Floats read_columns(const FloatSoftmaxColumns& columns, std::size_t j, std::size_t lanes, Floats* x) noexcept {
+  const float* input = columns.input + j;
+  Floats maximum = spread(-__builtin_inff());
+  for (std::size_t i = 0; i < columns.count; ++i, input += columns.input_step) {
+    x[i] = lanes == kLanes ? load(input) : load_first(input, lanes, 0.0f);
+    maximum = larger(x[i], maximum);
+  }
+  return maximum;
+}
+
+// Writes result(i) of each element of theirs.
+template <class Result>
+inline void write_columns_of_floats(const FloatSoftmaxColumns& columns, std::size_t j, std::size_t lanes,
+                                    const Result& result) noexcept {
+  float* output = columns.output + j;
+  for (std::size_t i = 0; i < columns.count; ++i, output += columns.output_step) {
+    lanes == kLanes ? store(output, result(i)) : store_first(output, lanes, result(i));
+  }
+}
+
+inline std::size_t lanes_from(const FloatSoftmaxColumns& columns, std::size_t j) noexcept {
+  return columns.rows - j < kLanes ? columns.rows - j : kLanes;
+}
+
 void softmax_columns(const FloatSoftmaxColumns& operands) noexcept {
   const FloatSoftmaxColumns columns = operands;  // a copy: the output could alias the original
-  const std::size_t count = columns.count;
   for (std::size_t j = 0; j < columns.rows; j += kLanes) {
-    const std::size_t lanes = columns.rows - j < kLanes ? columns.rows - j : kLanes;
-    const float* input = columns.input + j;
+    const std::size_t lanes = lanes_from(columns, j);
     Floats powers[kMostSoftmaxColumnElements];
-    Floats maximum = spread(-__builtin_inff());
-    for (std::size_t i = 0; i < count; ++i, input += columns.input_step) {
-      powers[i] = lanes == kLanes ? load(input) : load_first(input, lanes, 0.0f);
-      maximum = larger(powers[i], maximum);
-    }
-    const Floats sum = summed_columns(count, powers, [&](std::size_t i) { return power_of(powers[i], maximum); });
-    float* output = columns.output + j;
-    for (std::size_t i = 0; i < count; ++i, output += columns.output_step) {
-      const Floats share = powers[i] / sum;
-      lanes == kLanes ? store(output, share) : store_first(output, lanes, share);
-    }
+    const Floats maximum = read_columns(columns, j, lanes, powers);
+    const Floats sum =
+        summed_columns(columns.count, [&](std::size_t i) { return powers[i] = power_of(powers[i], maximum); });
+    write_columns_of_floats(columns, j, lanes, [&](std::size_t i) { return powers[i] / sum; });
+  }
+}
+
+void softmax_logarithm_columns(const FloatSoftmaxColumns& operands) noexcept {
+  const FloatSoftmaxColumns columns = operands;  // a copy: the output could alias the original
+  for (std::size_t j = 0; j < columns.rows; j += kLanes) {
+    const std::size_t lanes = lanes_from(columns, j);
+    Floats distances[kMostSoftmaxColumnElements];
+    const Floats maximum = read_columns(columns, j, lanes, distances);
+    const Floats sum = summed_columns(columns.count, [&](std::size_t i) {
+      distances[i] = distances[i] - maximum;
+      return exponential(distances[i]);
+    });
+    const Floats of_sum = logarithm(sum);
+    write_columns_of_floats(columns, j, lanes, [&](std::size_t i) { return distances[i] - of_sum; });
   }
 }

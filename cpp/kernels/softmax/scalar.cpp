@@ -67,6 +67,7 @@ void write_columns(const CodeSoftmaxColumns& operands) noexcept {
 constinit const SoftmaxKernels scalar::softmax = {.floats = softmax_floats,
                                                   .logarithms = softmax_logarithms,
                                                   .columns = softmax_columns,
+                                                  .logarithm_columns = softmax_logarithm_columns,
                                                   .code_sum = code_sum,
                                                   .shares = write_shares,
                                                   .code_columns = write_columns};

@@ -80,6 +80,7 @@ struct SoftmaxKernels {
   void (*floats)(const FloatSoftmaxRow& row) noexcept;
   void (*logarithms)(const FloatSoftmaxRow& row) noexcept;
   void (*columns)(const FloatSoftmaxColumns& columns) noexcept;  // of floats
+  void (*logarithm_columns)(const FloatSoftmaxColumns& columns) noexcept;
   CodeSoftmaxSum (*code_sum)(const CodeSoftmaxRow& row) noexcept;
   void (*shares)(const CodeShares& run) noexcept;  // y of any e that are no more than s, or whose s is NaN
   void (*code_columns)(const CodeSoftmaxColumns& columns) noexcept;

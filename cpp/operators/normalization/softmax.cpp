@@ -18,8 +18,7 @@ class Softmax final : public CompiledOperator {
   Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target(),
-              is_logarithm() ? AxisRows::Results::each
-                             : softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)) {}
+              softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)) {}
 
   std::string describe() const override {
     return std::string("algorithm: maximum, exponentials and sum, ") + (is_logarithm() ? "differences" : "quotients") +
@@ -33,14 +32,15 @@ class Softmax final : public CompiledOperator {
     const SoftmaxKernels& kernels = *target().kernels().softmax;
     if (rows_.are_columns()) {
       constexpr std::int64_t kBytes = sizeof(float);
+      const auto kernel = is_logarithm() ? kernels.logarithm_columns : kernels.columns;
       const auto columns = [&](const void* input, void* output, std::size_t count, std::int64_t input_step,
                                std::int64_t output_step) noexcept {
-        kernels.columns({.input = static_cast<const float*>(input),
-                         .output = static_cast<float*>(output),
-                         .count = rows_.length(),
-                         .rows = count,
-                         .input_step = input_step / kBytes,
-                         .output_step = output_step / kBytes});
+        kernel({.input = static_cast<const float*>(input),
+                .output = static_cast<float*>(output),
+                .count = rows_.length(),
+                .rows = count,
+                .input_step = input_step / kBytes,
+                .output_step = output_step / kBytes});
       };
       return rows_.run_columns(tensors[kInput], tensors[kOutput], columns);
     }
