@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -100,6 +101,43 @@ def test_planes_of_few_elements(
     tensors = {
         "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
         "output_tensor": blank_tensor("FLOAT32", (2, channels, 1, 1), None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("layouts", [*itertools.product(["channels first", "channels last"], repeat=2)], ids=str)
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("columns", [3, 12, 33, 64, 100, 1500])
+def test_rows_that_are_windows(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    layouts: tuple[str, str],
+    gap: int,
+    padding: int,
+    columns: int,
+) -> None:
+    """Of planes each row is one by itself, where planes follow one another as rows do."""
+    attributes = {
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": (1, 1),
+        "dilations": (1, 1),
+        "window_size": (1, columns + 2 * padding),
+        "start_padding": (0, padding),
+        "end_padding": (0, padding),
+    }
+    sizes = (2, 3, 13, columns)
+    strides = strides_of(sizes, layouts[0], gap)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    values[random_numbers.random(len(values)) < 0.3] *= np.float32(0)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", (2, 3, 13, 1), strides_of((2, 3, 13, 1), layouts[1], gap)),
     }
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 

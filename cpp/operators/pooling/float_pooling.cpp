@@ -47,6 +47,22 @@ void lay_rows_along_memory(PoolingGeometry& geometry) {
   if (is_turned && std::min(vertical.window, horizontal.window) == 1) std::swap(vertical, horizontal);
 }
 
+// Rows that have a window each become planes, where all of them are equally far apart: planes are pooled together, rows
+// of a few columns one by one.
+void lay_rows_as_planes(PoolingGeometry& geometry) {
+  PoolingAxis &vertical = geometry.axes[1], &horizontal = geometry.axes[2];
+  const bool are_separate = vertical.window == 1 && vertical.stride == 1 && vertical.output == vertical.input &&
+                            horizontal.output == 1 && horizontal.input_step == 1;
+  const bool adjoin =
+      geometry.channels == 1 || (geometry.input_channel_step == vertical.input * vertical.input_step &&
+                                 geometry.output_channel_step == vertical.output * vertical.output_step);
+  if (!are_separate || !adjoin || vertical.output == 1) return;
+  geometry.channels *= vertical.output;
+  geometry.input_channel_step = vertical.input_step;
+  geometry.output_channel_step = vertical.output_step;
+  vertical.input = vertical.output = 1;
+}
+
 PoolingGeometry plain_geometry(const OperatorDesc& desc) {
   if (desc.tensor(kInput).rank != 4) throw std::invalid_argument(desc.type + ": images have 4 dimensions");
   PoolingGeometry geometry = pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
@@ -54,6 +70,7 @@ PoolingGeometry plain_geometry(const OperatorDesc& desc) {
     throw std::invalid_argument(desc.type + ": a window is wholly in the padding");
   }
   lay_rows_along_memory(geometry);
+  lay_rows_as_planes(geometry);
   return geometry;
 }
 
@@ -80,10 +97,13 @@ class FloatPooling final : public CompiledOperator {
         by_planes()   ? "whole planes, one by one"
         : transposes_ ? "whole planes, " + std::to_string(block_.channels) + " at a time, transposed"
                       : "runs of " + counted(block_.columns, "column") + " of " + counted(block_.channels, "channel");
-    const bool joins = geometry_.channels == 1 && desc().tensor(kInput).sizes[1] != 1;
+    const bool joins = geometry_.channels < desc().tensor(kInput).sizes[1];
+    const bool splits = geometry_.channels > desc().tensor(kInput).sizes[1];
     return std::string("algorithm: ") + pool_words(function_) + " of " + blocks +
            (band_rows_ > 1 ? ", in bands of " + std::to_string(band_rows_) + " rows" : "") +
-           (joins ? ", of all planes as one" : "") +
+           (joins    ? ", of all planes as one"
+            : splits ? ", of rows as planes"
+                     : "") +
            "\nkernel: " + kernel_words(target(), folds_ || transposes_ || runs_ ? "float_pool" : "float_functions") +
            "\ntasks: " + std::to_string(task_count()) + " of " + std::to_string(rows_of_task()) + " output rows each";
   }
