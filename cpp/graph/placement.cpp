@@ -93,7 +93,7 @@ Arrangement Placer::arrangement_of(const GraphNode& node) const {
   const TensorLayout& output = graph_.values[node.outputs[0]].layout;
   std::int64_t elements = 1;
   for (std::size_t axis = 2; axis < output.rank; ++axis) elements *= std::min(output.sizes[axis], kLeastElements);
-  return elements < kLeastElements ? Arrangement::channels : Arrangement::element_wise;
+  return elements > 1 && elements < kLeastElements ? Arrangement::channels : Arrangement::element_wise;
 }
 
 // Values that operators with channels read or write, and from them on what element-wise operators, slices and joins

@@ -84,7 +84,7 @@ def test_slices_and_transpositions_are_read_in_place(devices: Devices, random_nu
         )
 
 
-@pytest.mark.parametrize(("columns", "asks"), [(30, True), (32, False)])
+@pytest.mark.parametrize(("columns", "asks"), [(2, False), (4, True), (30, True), (32, False)])
 def test_poolings_of_floats_ask_for_channels_innermost_where_planes_are_small(
     devices: Devices, random_numbers: Rng, columns: int, asks: bool
 ) -> None:
