@@ -38,6 +38,7 @@ CASES = {
     "groups": Case((1, 12, 9, 9), 30, {"kernel": 3, "groups": 3}),
     "groups, blocks of channels": Case((1, 64, 3, 3), 1024, {"groups": 2}),
     "groups, transformed windows": Case((1, 128, 20, 21), 96, {"kernel": 3, "groups": 2, "padding": 1}),
+    "transformed windows, phases": Case((2, 96, 27, 26), 70, {"kernel": 3, "padding": 2, "dilation": 2}),
     "groups as lanes": Case((2, 64, 13, 9), 64, {"kernel": 3, "groups": 16, "padding": 1}),
     "depthwise": Case((2, 20, 19, 17), 20, {"kernel": 3, "groups": 20, "padding": 1}),
     "depthwise, several strips": Case((1, 130, 9, 300), 130, {"kernel": 3, "groups": 130, "padding": 1}),

@@ -316,7 +316,33 @@ def winograd_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(96, 121, (20, 20), **same),
         ConvolutionShape(256, 249, (14, 15), **same),
     ]
-    return shapes
+    return shapes + dilated_winograd_shapes()
+
+
+def dilated_winograd_shapes() -> list[ConvolutionShape]:
+    """Those whose tiles have outputs that are apart: of phases of one length and of two, along each axis and both."""
+    shapes = []
+    for dilations, size in (
+        ((2, 2), (16, 17)),
+        ((1, 2), (8, 13)),
+        ((3, 1), (22, 8)),
+        ((2, 3), (15, 34)),
+        ((5, 4), (38, 33)),
+    ):
+        same: dict[str, Any] = {"dilations": dilations, "start_padding": dilations, "end_padding": dilations}
+        shapes.append(ConvolutionShape(64, 33, size, (3, 3), batch=2, **same))
+        shapes.append(ConvolutionShape(240, 16, size, (3, 3), **same))
+    two: dict[str, Any] = {"kernel": (3, 3), "dilations": (2, 2)}
+    return [
+        *shapes,
+        ConvolutionShape(64, 32, (20, 28), **two),
+        ConvolutionShape(64, 32, (27, 24), start_padding=(5, 0), end_padding=(0, 6), **two),
+        ConvolutionShape(32, 40, (16, 30), groups=2, start_padding=(2, 2), end_padding=(2, 2), **two),
+        # Large enough for AVX-512 to gain, in blocks of rows, and in parts of the panels.
+        ConvolutionShape(96, 97, (61, 60), batch=2, **two),
+        ConvolutionShape(240, 64, (57, 62), **two),
+        ConvolutionShape(128, 249, (24, 26), start_padding=(2, 2), end_padding=(2, 2), **two),
+    ]
 
 
 @st.composite

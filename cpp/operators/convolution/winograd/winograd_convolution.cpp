@@ -1,6 +1,6 @@
-// Convolution of {N, H, W, C} memory by windows of 3 x 3 and steps of one pixel, a quarter of the products for some
-// more additions (kernels/winograd): faster than a plain product where products of 8 bits are no more than twice as
-// fast as those of 16.
+// Convolution of {N, H, W, C} memory by windows of 3 x 3 and steps of one pixel, dilated ones too, a quarter of the
+// products for some more additions (kernels/winograd): faster than a plain product where products of 8 bits are no more
+// than twice as fast as those of 16.
 //
 //   for each block of rows of tiles, as many as the level-2 cache holds the transforms of, and each group (in
 //   parallel):
@@ -31,7 +31,7 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::int64_t kOutputs = static_cast<std::int64_t>(kWinogradOutputs), kInputs = kOutputs + 2;
+constexpr std::int64_t kOutputs = TileAxis::kOutputs, kInputs = TileAxis::kInputs;
 // Tiles that are multiplied before they are transformed back: enough for what is fetched of the filter, whose products
 // stay in the level-2 cache.
 constexpr std::size_t kTilesAtOnce = 28;
@@ -56,7 +56,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
         kernels_(*target.kernels().winograd),
         plan_(plan_winograd(geometry, target)),
         channels_(as_size(geometry_.input_channels)),
-        padded_columns_(plan_.row_tiles * kOutputs + 2),
+        padded_columns_(plan_.across.padded_inputs()),
         filter_(packed_filter(geometry, kernels_.nr, {kTaps, channels_, channels_}, 0, false)) {
     const std::size_t part = plan_.part_channels;
     BufferLayout own;
@@ -102,6 +102,15 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
     std::size_t group;
   };
 
+  // Of a row of tiles over all images: its image, and its first row of outputs and how many it has, as far apart as the
+  // dilation.
+  struct RowPlace {
+    std::int64_t image, row, rows;
+  };
+  RowPlace place_of(std::int64_t tile_row) const {
+    const TileAxis::Place place = plan_.down.place(tile_row % plan_.down.tiles());
+    return {tile_row / plan_.down.tiles(), place.first, std::min(kOutputs, place.outputs)};
+  }
   // Whether the sums of some channels wait for the next ones.
   bool keeps_sums() const { return channels_ > kWinogradMostChannelsOfAnyFilter; }
   std::size_t product_tiles() const { return std::min(kTilesAtOnce, plan_.block_tiles()); }
@@ -207,29 +216,33 @@ void WinogradConvolution::transform_row(const ConvolutionDispatch& dispatch, con
   const ActivationSource source = {.data = dispatch.source.data + (channel - of_copy),
                                    .flip = static_cast<std::uint8_t>(dispatch.source.flip ^ 0x80),
                                    .zero_point = static_cast<std::uint8_t>(dispatch.source.zero_point ^ 0x80)};
-  const std::int64_t image = (task.first_row + row) / plan_.column_tiles;
-  const std::int64_t first_row = (task.first_row + row) % plan_.column_tiles * kOutputs;
+  const RowPlace place = place_of(task.first_row + row);
   const std::size_t pixel_bytes = as_size(copied_.input_channels), row_bytes = as_size(padded_columns_) * pixel_bytes;
   std::uint8_t* padded = task.own + padded_rows_;
   for (std::int64_t i = 0; i < kInputs; ++i) {
-    pack_padded_row(copied_, *target_.kernels().pack, source, image, first_row + i, 0, padded_columns_,
-                    padded + as_size(i) * row_bytes);
+    pack_padded_row(copied_, *target_.kernels().pack, source, place.image, place.row + i * plan_.down.dilation, 0,
+                    padded_columns_, padded + as_size(i) * row_bytes);
   }
   const std::size_t transformed = round_up(task.channels, kWinogradChannels);
-  kernels_.transform_input({.codes = padded + of_copy + task.first_channel,
-                            .pixel_stride = pixel_bytes,
-                            .row_stride = row_bytes,
-                            .tiles = as_size(plan_.row_tiles),
-                            .channels = transformed,
-                            .planes = reinterpret_cast<std::int16_t*>(task.own + input_planes_) +
-                                      as_size(row * plan_.row_tiles) * transformed,
-                            .plane_stride = input_plane_stride(transformed),
-                            .tile_stride = transformed});
+  auto* planes = reinterpret_cast<std::int16_t*>(task.own + input_planes_);
+  const std::int64_t tiles = plan_.across.tiles();
+  for (std::int64_t tile = 0; tile < tiles;) {
+    const TileAxis::Place phase = plan_.across.place(tile);
+    kernels_.transform_input({.codes = padded + as_size(phase.first) * pixel_bytes + of_copy + task.first_channel,
+                              .pixel_stride = as_size(plan_.across.dilation) * pixel_bytes,
+                              .row_stride = row_bytes,
+                              .tiles = as_size(phase.tiles),
+                              .channels = transformed,
+                              .planes = planes + as_size(row * tiles + tile) * transformed,
+                              .plane_stride = input_plane_stride(transformed),
+                              .tile_stride = transformed});
+    tile += phase.tiles;
+  }
 }
 
 void WinogradConvolution::run_panel(const ConvolutionDispatch& dispatch, const Task& task,
                                     std::size_t panel) const noexcept {
-  const std::size_t nr = kernels_.nr, tiles = as_size(task.rows * plan_.row_tiles);
+  const std::size_t nr = kernels_.nr, tiles = as_size(task.rows * plan_.across.tiles());
   const std::size_t transformed = round_up(task.channels, kWinogradChannels);
   const auto* activations = reinterpret_cast<const std::int16_t*>(task.own + input_planes_);
   auto* filter = reinterpret_cast<std::int16_t*>(task.own + filter_planes_);
@@ -255,10 +268,10 @@ void WinogradConvolution::run_panel(const ConvolutionDispatch& dispatch, const T
   }
 }
 
-// The outputs of a panel's tiles, cut at the ends of rows of tiles.
+// The outputs of a panel's tiles, cut at the ends of phases and of rows of tiles.
 void WinogradConvolution::finish(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel,
                                  std::size_t first_tile, std::size_t end_tile) const noexcept {
-  const std::size_t nr = kernels_.nr, row_tiles = as_size(plan_.row_tiles);
+  const std::size_t nr = kernels_.nr, row_tiles = as_size(plan_.across.tiles());
   const bool first = task.first_channel == 0, last = task.first_channel + task.channels == channels_;
   const bool ends_in_sums = last && geometry_.ends_in_sums();
   const auto* products = reinterpret_cast<const std::int32_t*>(task.own + products_);
@@ -266,29 +279,27 @@ void WinogradConvolution::finish(const ConvolutionDispatch& dispatch, const Task
   if (keeps_sums()) sums += ((panel - task.first_panel) * plan_.block_tiles() + first_tile) * kSumsOfTile * nr;
   const PlaneStrides& strides = geometry_.output;
   for (std::size_t tile = first_tile; tile < end_tile;) {
-    const std::size_t column = tile % row_tiles, count = std::min(row_tiles - column, end_tile - tile);
-    const std::int64_t tile_row = task.first_row + static_cast<std::int64_t>(tile / row_tiles);
-    const std::int64_t image = tile_row / plan_.column_tiles, row = tile_row % plan_.column_tiles * kOutputs;
-    const auto pixel = static_cast<std::int64_t>(column) * kOutputs;
+    const RowPlace place = place_of(task.first_row + static_cast<std::int64_t>(tile / row_tiles));
+    const TileAxis::Place phase = plan_.across.place(static_cast<std::int64_t>(tile % row_tiles));
+    const std::size_t count = std::min(as_size(phase.tiles), end_tile - tile);
     std::int32_t* of_run = sums + (tile - first_tile) * kSumsOfTile * nr;
-    const std::int64_t element =
-        image * strides.n + row * strides.h + pixel * strides.w + static_cast<std::int64_t>(panel * nr);
-    const WinogradOutputRun run = {
-        .products = products + (tile - first_tile) * nr,
-        .plane_stride = products_plane_stride(),
-        .tiles = count,
-        .before = first ? nullptr : of_run,
-        .offset = dispatch.channels.offset + panel * nr,
-        .after = last && !ends_in_sums ? nullptr : of_run,
-        .multiplier = dispatch.channels.multiplier + panel * nr,
-        .output_zero_point = dispatch.output_zero_point,
-        .flip = dispatch.output_flip,
-        .rows = as_size(std::min(kOutputs, geometry_.output_height - row)),
-        .columns = std::min(count * kWinogradOutputs, as_size(geometry_.output_width - pixel)),
-        .channels = std::min(nr, as_size(geometry_.output_channels) - panel * nr),
-        .output = dispatch.output + element * geometry_.output_bytes,
-        .pixel_stride = as_size(strides.w),
-        .row_stride = as_size(strides.h)};
+    const std::int64_t element = place.image * strides.n + place.row * strides.h + phase.first * strides.w +
+                                 static_cast<std::int64_t>(panel * nr);
+    const WinogradOutputRun run = {.products = products + (tile - first_tile) * nr,
+                                   .plane_stride = products_plane_stride(),
+                                   .tiles = count,
+                                   .before = first ? nullptr : of_run,
+                                   .offset = dispatch.channels.offset + panel * nr,
+                                   .after = last && !ends_in_sums ? nullptr : of_run,
+                                   .multiplier = dispatch.channels.multiplier + panel * nr,
+                                   .output_zero_point = dispatch.output_zero_point,
+                                   .flip = dispatch.output_flip,
+                                   .rows = as_size(place.rows),
+                                   .columns = std::min(count * kWinogradOutputs, as_size(phase.outputs)),
+                                   .channels = std::min(nr, as_size(geometry_.output_channels) - panel * nr),
+                                   .output = dispatch.output + element * geometry_.output_bytes,
+                                   .pixel_stride = as_size(plan_.across.dilation * strides.w),
+                                   .row_stride = as_size(plan_.down.dilation * strides.h)};
     kernels_.transform_output(run);
     if (ends_in_sums) store_sums(dispatch, run, task.group * as_size(geometry_.output_channels) + panel * nr);
     tile += count;
@@ -321,10 +332,10 @@ void WinogradConvolution::apply_epilogue(const ConvolutionDispatch& dispatch, co
   const auto all = as_size(geometry_.output_channels), first = task.first_panel * kernels_.nr;
   const std::size_t channels = std::min(task.end_panel * kernels_.nr, all) - first;
   for (std::int64_t tile_row = task.first_row; tile_row < task.first_row + task.rows; ++tile_row) {
-    const std::int64_t image = tile_row / plan_.column_tiles, first_row = tile_row % plan_.column_tiles * kOutputs;
-    const std::int64_t end_row = std::min(first_row + kOutputs, geometry_.output_height);
-    for (std::int64_t row = first_row; row < end_row; ++row) {
-      dispatch.epilogue->apply(dispatch.output + image * geometry_.output.n + row * geometry_.output.h + first,
+    const RowPlace place = place_of(tile_row);
+    for (std::int64_t i = 0; i < place.rows; ++i) {
+      const std::int64_t row = place.row + i * plan_.down.dilation;
+      dispatch.epilogue->apply(dispatch.output + place.image * geometry_.output.n + row * geometry_.output.h + first,
                                as_size(geometry_.output_width), as_size(geometry_.output.w), channels);
     }
   }
@@ -336,7 +347,7 @@ std::string WinogradConvolution::describe() const {
        << (geometry_.ends_in_sums() ? "" : ", requantized in the same pass") << "\n"
        << "kernel: " << kernel_words(target_, "winograd") << ", tiles of " << kernels_.mr << " x " << kernels_.nr
        << "\nwhy: a quarter of the products, by estimate in less time with its transforms\n"
-       << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.row_tiles, "tile") << " by "
+       << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.across.tiles(), "tile") << " by "
        << counted(static_cast<std::int64_t>(plan_.panels_at_once), "panel") << ", of " << plan_.panels
        << ", input channels up to " << plan_.part_channels << " at a time";
   if (filter_.groups > 1) text << ", of each of " << filter_.groups << " groups";
@@ -353,7 +364,7 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
   const bool has_channels =
       channels % kWinogradChannelGroup == 0 && (geometry.groups == 1 || channels >= kLeastOfGroups);
   const bool is_window = geometry.kernel_height == 3 && geometry.kernel_width == 3 && geometry.stride_height == 1 &&
-                         geometry.stride_width == 1 && geometry.dilation_height == 1 && geometry.dilation_width == 1;
+                         geometry.stride_width == 1;
   return is_window && has_channels && PaddedPlanes::holds(geometry) && winograd_pays(geometry, target);
 }
 

@@ -19,9 +19,9 @@ WinogradPlan plan_divided(const ConvolutionGeometry& geometry, const ExecutionTa
   const auto threads = static_cast<std::int64_t>(target.num_threads);
   const std::size_t nr = target.kernels().winograd->nr;
   WinogradPlan plan{};
-  plan.row_tiles = divide_up(geometry.output_width, static_cast<std::int64_t>(kWinogradOutputs));
-  plan.column_tiles = divide_up(geometry.output_height, static_cast<std::int64_t>(kWinogradOutputs));
-  plan.rows = geometry.batch * plan.column_tiles;
+  plan.across = {.outputs = geometry.output_width, .dilation = geometry.dilation_width};
+  plan.down = {.outputs = geometry.output_height, .dilation = geometry.dilation_height};
+  plan.rows = geometry.batch * plan.down.tiles();
   plan.panels = (as_size(geometry.output_channels) + nr - 1) / nr;
   plan.part_channels = channels_of_part(as_size(geometry.input_channels), false);
   const std::int64_t fitting =
@@ -51,13 +51,30 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
   return of_task * std::ceil(tasks / target.num_threads);
 }
 
+// The share of an axis's taps that are inside the image.
+double share_inside(std::int64_t outputs, std::int64_t dilation, std::int64_t padding, std::int64_t size) {
+  constexpr std::int64_t kTaps = 3;
+  std::int64_t inside = 0;
+  for (std::int64_t tap = 0; tap < kTaps; ++tap) {
+    inside += indices_inside(tap * dilation - padding, 1, size, outputs).count();
+  }
+  return as_number(inside) / as_number(kTaps * outputs);
+}
+
+// Of the taps that a plain product has: of windows with large dilations it leaves out those in the padding.
+double share_of_taps(const ConvolutionGeometry& geometry) {
+  if (geometry.dilation_height == 1 && geometry.dilation_width == 1) return 1.0;
+  return share_inside(geometry.output_height, geometry.dilation_height, geometry.padding_top, geometry.input_height) *
+         share_inside(geometry.output_width, geometry.dilation_width, geometry.padding_left, geometry.input_width);
+}
+
 // Of whole tiles of channels: the narrowest ones of any kernel.
 double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   constexpr std::size_t kNarrowTile = 16;
   const auto channels = static_cast<double>(round_up(as_size(geometry.output_channels), kNarrowTile));
   return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) * channels *
-         as_number(geometry.reduction()) * slowdown_of_products(target) / target.kernels().gemm->products_per_cycle /
-         target.num_threads;
+         as_number(geometry.reduction()) * share_of_taps(geometry) * slowdown_of_products(target) /
+         target.kernels().gemm->products_per_cycle / target.num_threads;
 }
 
 // Those that a group has to itself.

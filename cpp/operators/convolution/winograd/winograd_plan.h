@@ -6,6 +6,7 @@
 
 #include "kernels/winograd/winograd.h"
 #include "operators/convolution/convolution_geometry.h"
+#include "operators/convolution/winograd/tile_axis.h"
 #include "operators/operator.h"
 #include "operators/sizes.h"
 
@@ -13,14 +14,16 @@ namespace dmlcpu {
 
 // Tasks of rows of tiles, counted over all images, by panels of output channels.
 struct WinogradPlan {
-  std::int64_t row_tiles, column_tiles;  // of an image
+  TileAxis across, down;  // of an image
   std::int64_t rows, rows_at_once;
   std::size_t panels, panels_at_once;
   std::size_t part_channels;  // input channels that are transformed at a time, at most
 
   // Of the transforms of a row of tiles.
-  std::size_t row_bytes() const { return as_size(row_tiles) * part_channels * kWinogradPlaces * sizeof(std::int16_t); }
-  std::size_t block_tiles() const { return as_size(rows_at_once * row_tiles); }
+  std::size_t row_bytes() const {
+    return as_size(across.tiles()) * part_channels * kWinogradPlaces * sizeof(std::int16_t);
+  }
+  std::size_t block_tiles() const { return as_size(rows_at_once * across.tiles()); }
   std::int64_t blocks() const { return divide_up(rows, rows_at_once); }
   std::size_t panel_groups() const { return (panels + panels_at_once - 1) / panels_at_once; }
 };
