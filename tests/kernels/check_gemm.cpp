@@ -7,7 +7,7 @@ namespace {
 void check_tiles(Check& check) {
   const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const std::size_t k : Sizes{kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
-    for (const std::size_t n : Sizes{std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
+    for (const std::size_t n : Sizes{1, nr / 2, nr / 2 + 1, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
         const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
         check_product(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), 0, data, check.one_in(2),
@@ -40,7 +40,7 @@ void check_pairs_of_right(Check& check) {
   for (const Data data : {Data::pairs, Data::pairs_but_one, Data::quads, Data::quads_but_some}) {
     for (const std::size_t k : Sizes{kr, round_up(70, kr), round_up(700, kr)}) {
       for (const std::size_t m : Sizes{std::size_t{1}, mr - 1, mr, 2 * mr + 1, std::size_t{40}}) {
-        for (const std::size_t n : Sizes{nr / 2, nr, 3 * nr - 3}) {
+        for (const std::size_t n : Sizes{1, 3, nr / 2 - 1, nr / 2, nr / 2 + 1, nr, 2 * nr + 4, 3 * nr - 3}) {
           check_product(check, {1 + check.below(4), m, n, k, check.below(2) * 5, check.below(2), 0, data,
                                 check.one_in(3), check.one_in(4), check.one_in(2)});
         }

@@ -15,6 +15,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <utility>
 
 #include "kernels/gemm/gemm.h"
 
@@ -149,11 +150,10 @@ std::size_t panels_at_once(const GemmBlock& block) noexcept {
 }
 
 // The sums of a tile before its first products.
-template <std::size_t rows>
-inline void begin_sums(const GemmBlock& block, std::size_t panel, __m256i (&sum_i32x8)[rows][2]) noexcept {
+template <std::size_t rows, std::size_t halves>
+inline void begin_sums(const std::int32_t* offset, __m256i (&sum_i32x8)[rows][halves]) noexcept {
   for (auto& of_row : sum_i32x8) {
-    of_row[0] = load(block.offset + panel);
-    of_row[1] = load(block.offset + panel + 8);
+    for (std::size_t half = 0; half < halves; ++half) of_row[half] = load(offset + 8 * half);
   }
 }
 
@@ -173,7 +173,7 @@ void multiply_many_terms(const GemmBlock& block, std::size_t run, std::size_t fi
                          std::size_t end) noexcept {
   __m256i sum_i32x8[kMostPanels][rows][2];
   const auto tile = [&](std::size_t panel) { return tile_of(block, kNr, panel, run, first_row, rows); };
-  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) begin_sums(block, panel, sum_i32x8[i]);
+  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) begin_sums(block.offset + panel, sum_i32x8[i]);
   Terms<rows> terms;
   for (Position next; next.segment < block.segments;) {
     take_terms(block, tile(first), next, terms);
@@ -197,7 +197,7 @@ void multiply_rows(const GemmBlock& block, std::size_t run, std::size_t first_ro
   take_terms(block, tile(first), next, terms);
   for (std::size_t panel = first; panel < end; panel += kNr) {
     __m256i sum_i32x8[rows][2];
-    begin_sums(block, panel, sum_i32x8);
+    begin_sums(block.offset + panel, sum_i32x8);
     multiply_panel(block, terms, panel, sum_i32x8);
     store_rows(block, tile(panel), sum_i32x8);
   }
@@ -282,20 +282,18 @@ class PanelFit {
   bool has_quads_;
 };
 
-// A tile of a panel whose pairs fit: three operations for 32 products, five for 64 of quads, and nothing to widen.
-template <std::size_t rows, bool has_quads>
+// A tile of a panel whose pairs fit, or half of it: three operations for 32 products, five for 64 of quads, and nothing
+// to widen.
+template <std::size_t rows, std::size_t halves, bool has_quads>
 void multiply_fitting(const GemmBlock& block, const Tile& tile, const PanelFit& fit) noexcept {
-  __m256i acc_i32x8[rows][2];
-  for (auto& of_row : acc_i32x8) {
-    of_row[0] = load(tile.offset);
-    of_row[1] = load(tile.offset + 8);
-  }
+  __m256i acc_i32x8[rows][halves];
+  begin_sums(tile.offset, acc_i32x8);
   const __m256i ones_i16x16 = _mm256_set1_epi16(1);
   const std::uint8_t *a = nullptr, *b = nullptr;
   const auto add_4 = [&]() __attribute__((always_inline)) {
     for (std::size_t row = 0; row < rows; ++row) {
       const __m256i a_x32 = broadcast(a + row * block.a_row_stride);
-      for (std::size_t half = 0; half < 2; ++half) {
+      for (std::size_t half = 0; half < halves; ++half) {
         const __m256i pairs_i16x16 = _mm256_maddubs_epi16(a_x32, load_codes(b + 32 * half));
         acc_i32x8[row][half] = _mm256_add_epi32(acc_i32x8[row][half], _mm256_madd_epi16(pairs_i16x16, ones_i16x16));
       }
@@ -310,7 +308,7 @@ void multiply_fitting(const GemmBlock& block, const Tile& tile, const PanelFit& 
     for (std::size_t row = 0; row < rows; ++row) {
       const std::uint8_t* of_row = a + row * block.a_row_stride;
       const __m256i a0_x32 = broadcast(of_row), a1_x32 = broadcast(of_row + 4);
-      for (std::size_t half = 0; half < 2; ++half) {
+      for (std::size_t half = 0; half < halves; ++half) {
         const __m256i quads_i16x16 =
             _mm256_add_epi16(_mm256_maddubs_epi16(a0_x32, load_codes(b + 32 * half)),
                              _mm256_maddubs_epi16(a1_x32, load_codes(b + 4 * kNr + 32 * half)));
@@ -338,10 +336,29 @@ void multiply_fitting(const GemmBlock& block, const Tile& tile, const PanelFit& 
 }
 
 using TileFunction = void (*)(const GemmBlock& block, const Tile& tile, const PanelFit& fit) noexcept;
-template <bool has_quads>
-constexpr TileFunction kFittingFunctions[kMr] = {multiply_fitting<1, has_quads>, multiply_fitting<2, has_quads>,
-                                                 multiply_fitting<3, has_quads>, multiply_fitting<4, has_quads>,
-                                                 multiply_fitting<5, has_quads>, multiply_fitting<6, has_quads>};
+// Rows of a tile: of half a panel twice as many.
+template <std::size_t halves>
+constexpr std::size_t kMostRows = halves == 2 ? kMr : 2 * kMr;
+
+template <std::size_t halves>
+struct FittingFunctions {
+  TileFunction of[2][kMostRows<halves>];  // by whether there are quads, and rows
+};
+template <std::size_t halves, std::size_t... index>
+constexpr FittingFunctions<halves> fitting_functions(std::index_sequence<index...>) noexcept {
+  return {{{multiply_fitting<index + 1, halves, false>...}, {multiply_fitting<index + 1, halves, true>...}}};
+}
+template <std::size_t halves>
+constexpr FittingFunctions<halves> kFittingFunctions =
+    fitting_functions<halves>(std::make_index_sequence<kMostRows<halves>>());
+
+// All rows by the panel at a column.
+template <std::size_t halves>
+inline void multiply_fitting_panel(const GemmBlock& block, std::size_t panel, const PanelFit& fit) noexcept {
+  const TileFunction* functions = kFittingFunctions<halves>.of[fit.has_quads() ? 1 : 0];
+  for_each_tile(block, kMostRows<halves>, kNr, panel, panel + 1,
+                [&](const Tile& tile) noexcept { functions[tile.rows - 1](block, tile, fit); });
+}
 
 // Rows that a look at all of b is worth: it costs about as much as three of them.
 constexpr std::size_t kManyRows = 24;
@@ -353,9 +370,8 @@ bool multiply_fitting_panels(const GemmBlock& block, std::size_t first, std::siz
     if (!fits[i].look_at(block, block.b + panel / kNr * block.b_panel_stride)) return false;
   }
   for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) {
-    const TileFunction(&functions)[kMr] = fits[i].has_quads() ? kFittingFunctions<true> : kFittingFunctions<false>;
-    for_each_tile(block, kMr, kNr, panel, panel + 1,
-                  [&](const Tile& tile) noexcept { functions[tile.rows - 1](block, tile, fits[i]); });
+    block.n - panel > 8 ? multiply_fitting_panel<2>(block, panel, fits[i])
+                        : multiply_fitting_panel<1>(block, panel, fits[i]);
   }
   return true;
 }

@@ -1,4 +1,5 @@
-// The second half of gemm.h for a tile of 16 columns, its sums in two vectors a row, the offsets already added.
+// The second half of gemm.h for a tile of 16 columns, its sums in two vectors a row, or of up to 8 columns in one, the
+// offsets already added.
 // Included inside the unnamed namespace of a kernel file, after codes/avx2.inl.h and block_tiles.inl.h.
 
 inline __m256i load(const std::int32_t* values) noexcept {
@@ -17,7 +18,8 @@ inline __m256i corrected(const std::int32_t* filter_zero_point, const std::int32
 
 // Writes or adds one half of a row of sums, where a product ends in these.
 template <int half>
-inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row, __m256i sum_i32x8) noexcept {
+inline __attribute__((always_inline)) void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row,
+                                                      __m256i sum_i32x8) noexcept {
   const std::size_t columns = tile.columns > 8 * half ? tile.columns - 8 * half : 0;
   std::int32_t* sums = tile.sums + row * block.output_row_stride + 8 * half;
   sum_i32x8 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x8);
@@ -50,27 +52,50 @@ class Requantizer {
 
   // Rows row and row + 1.
   template <bool bounds>
-  void store_pair(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
-                  __m256i b1_i32x8) const noexcept {
+  __attribute__((always_inline)) void store_pair(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
+                                                 __m256i b1_i32x8) const noexcept {
     const __m256i codes_u8x32 = codes<bounds>(row, row + 1, a0_i32x8, a1_i32x8, b0_i32x8, b1_i32x8);
     store(row, _mm256_castsi256_si128(codes_u8x32));
     store(row + 1, _mm256_extracti128_si256(codes_u8x32, 1));
   }
 
   template <bool bounds>
-  void store_last(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8) const noexcept {
+  __attribute__((always_inline)) void store_last(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8) const noexcept {
     store(row, _mm256_castsi256_si128(codes<bounds>(row, row, a0_i32x8, a1_i32x8, a0_i32x8, a1_i32x8)));
+  }
+
+  // The next up to four rows, of the first half alone.
+  template <bool bounds, std::size_t rows>
+  __attribute__((always_inline)) void store_halves(std::size_t row, const __m256i (*sum_i32x8)[1]) const noexcept {
+    const __m256i a_i16x16 = pair_of_halves<bounds, rows>(row, sum_i32x8);
+    __m256i b_i16x16 = a_i16x16;
+    if constexpr (rows > 2) b_i16x16 = pair_of_halves<bounds, rows - 2>(row + 2, sum_i32x8 + 2);
+    const __m256i codes_u8x32 = _mm256_xor_si256(codes_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
+    const __m128i a_u8x16 = _mm256_castsi256_si128(codes_u8x32), b_u8x16 = _mm256_extracti128_si256(codes_u8x32, 1);
+    std::uint8_t* output = output_ + row * output_row_stride_;
+    store_eight(output, a_u8x16);
+    if constexpr (rows > 1) store_eight(output + output_row_stride_, _mm_unpackhi_epi64(a_u8x16, a_u8x16));
+    if constexpr (rows > 2) store_eight(output + 2 * output_row_stride_, b_u8x16);
+    if constexpr (rows > 3) store_eight(output + 3 * output_row_stride_, _mm_unpackhi_epi64(b_u8x16, b_u8x16));
   }
 
  private:
   template <bool bounds>
-  __m256i codes(std::size_t a_row, std::size_t b_row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
-                __m256i b1_i32x8) const noexcept {
+  __attribute__((always_inline)) __m256i codes(std::size_t a_row, std::size_t b_row, __m256i a0_i32x8, __m256i a1_i32x8,
+                                               __m256i b0_i32x8, __m256i b1_i32x8) const noexcept {
     const __m256i a_i16x16 =
         _mm256_packs_epi32(rounded<bounds, 0>(a_row, a0_i32x8), rounded<bounds, 1>(a_row, a1_i32x8));
     const __m256i b_i16x16 =
         _mm256_packs_epi32(rounded<bounds, 0>(b_row, b0_i32x8), rounded<bounds, 1>(b_row, b1_i32x8));
     return _mm256_xor_si256(codes_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
+  }
+
+  // The first two rows, or one twice.
+  template <bool bounds, std::size_t rows>
+  __attribute__((always_inline)) __m256i pair_of_halves(std::size_t row, const __m256i (*sum_i32x8)[1]) const noexcept {
+    constexpr std::size_t kSecond = rows > 1 ? 1 : 0;
+    return _mm256_packs_epi32(rounded<bounds, 0>(row, sum_i32x8[0][0]),
+                              rounded<bounds, 0>(row + kSecond, sum_i32x8[kSecond][0]));
   }
 
   template <bool bounds, int half>
@@ -89,6 +114,14 @@ class Requantizer {
     }
   }
 
+  void store_eight(std::uint8_t* output, __m128i codes_u8x16) const noexcept {
+    if (columns_ == 8) {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(output), codes_u8x16);
+    } else {
+      store_first(output, columns_, codes_u8x16);
+    }
+  }
+
   __m256 multiplier_f32x8_[2];
   __m256i zero_point_i16x16_, flip_u8x32_;
   std::size_t columns_;
@@ -99,7 +132,8 @@ class Requantizer {
 
 // The rows of a tile as codes, two by two.
 template <bool bounds, std::size_t rows>
-inline void store_codes(const Requantizer& requantizer, const __m256i (&sum_i32x8)[rows][2]) noexcept {
+inline __attribute__((always_inline)) void store_codes(const Requantizer& requantizer,
+                                                       const __m256i (&sum_i32x8)[rows][2]) noexcept {
   for (std::size_t row = 0; row + 2 <= rows; row += 2) {
     requantizer.store_pair<bounds>(row, sum_i32x8[row][0], sum_i32x8[row][1], sum_i32x8[row + 1][0],
                                    sum_i32x8[row + 1][1]);
@@ -109,13 +143,23 @@ inline void store_codes(const Requantizer& requantizer, const __m256i (&sum_i32x
   }
 }
 
+// The same of half a tile, four by four.
+template <bool bounds, std::size_t rows>
+inline __attribute__((always_inline)) void store_codes(const Requantizer& requantizer,
+                                                       const __m256i (&sum_i32x8)[rows][1]) noexcept {
+  constexpr std::size_t kWhole = rows / 4 * 4;
+  for (std::size_t row = 0; row < kWhole; row += 4) requantizer.store_halves<bounds, 4>(row, sum_i32x8 + row);
+  if constexpr (rows > kWhole) requantizer.store_halves<bounds, rows - kWhole>(kWhole, sum_i32x8 + kWhole);
+}
+
 // The rows of a tile, as sums or codes.
-template <std::size_t rows>
-inline void store_rows(const GemmBlock& block, const Tile& tile, const __m256i (&sum_i32x8)[rows][2]) noexcept {
+template <std::size_t rows, std::size_t halves>
+inline __attribute__((always_inline)) void store_rows(const GemmBlock& block, const Tile& tile,
+                                                      const __m256i (&sum_i32x8)[rows][halves]) noexcept {
   if (tile.sums != nullptr) {
     for (std::size_t row = 0; row < rows; ++row) {
       store_sums<0>(block, tile, row, sum_i32x8[row][0]);
-      store_sums<1>(block, tile, row, sum_i32x8[row][1]);
+      if constexpr (halves > 1) store_sums<1>(block, tile, row, sum_i32x8[row][1]);
     }
     return;
   }
