@@ -256,8 +256,11 @@ class Lowering:
             return constant_by(quantize, source_of(value.elements()), parameters).elements()
         if isinstance(value, Table):
             return self.recoded(value, parameters)
-        codes = value.quantized(parameters) if isinstance(value, Deferred) else None
-        return self._quantized_floats(self.floats(value), parameters) if codes is None else codes
+        if isinstance(value, Deferred) and not value.has_floats:  # else these are quantized in less time
+            codes = value.quantized(parameters)
+            if codes is not None:
+                return codes
+        return self._quantized_floats(self.floats(value), parameters)
 
     def _quantized_floats(self, value: Tensor, parameters: Parameters) -> Tensor:
         """Return floats, or sums in INT32, that have been computed as codes."""

@@ -184,6 +184,11 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
             self._computed = self.floats()
         return self._computed
 
+    @property
+    def has_floats(self) -> bool:
+        """Whether the result has been computed in FLOAT32, or is moved or clipped from what has."""
+        return self._computed is not None and self.dtype == np.float32
+
     def as_multiple(self) -> tuple[Value, np.float32]:
         """Return what this is a number of times, and the number; itself, once, unless it is known to be more."""
         return self, np.float32(1)

@@ -101,6 +101,11 @@ class Clamped(Deferred):
         self._lowest, self._highest = np.float32(lowest), np.float32(highest)
         self.shape = source.shape
 
+    @property
+    def has_floats(self) -> bool:
+        """Whether there are floats that only need be clipped."""
+        return super().has_floats or self._source.has_floats
+
     def quantized(self, parameters: Parameters) -> Tensor | None:
         """Add the operator, and a table if the bounds are not those of the codes anyway."""
         if not parameters.keeps_order:

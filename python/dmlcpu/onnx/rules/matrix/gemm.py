@@ -62,6 +62,11 @@ class Flattened(Deferred):
         self._dense = dense
         self.shape = shape
 
+    @property
+    def has_floats(self) -> bool:
+        """Whether the layer's are there."""
+        return self._dense.has_floats
+
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the layer from codes to codes."""
         return self._dense.quantized(parameters)

@@ -32,6 +32,11 @@ class Moved(Deferred):
         self._lowering, self._source, self._move = lowering, source, move
         self.shape, self.dtype = shape, element_type(source)
 
+    @property
+    def has_floats(self) -> bool:
+        """Whether there are floats that only need be moved."""
+        return super().has_floats or (isinstance(self._source, Deferred) and self._source.has_floats)
+
     def quantized(self, parameters: Parameters) -> Tensor | None:
         """Move the codes."""
         return self._move(self._lowering.quantized(self._source, parameters))

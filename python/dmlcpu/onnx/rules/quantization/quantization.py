@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -198,6 +199,9 @@ def _by_one_scale(lowering: Lowering, node: Node, value: Value, parameters: Para
     """What is a function of codes becomes a table; what an operator computes is computed in codes."""
     if isinstance(value, Tensor) and value.dtype not in (FLOAT32, INT32):
         raise NotNative(f"an input of type {value.dtype}")
+    if isinstance(value, Deferred) and value.dtype == FLOAT32 and lowering.uses.is_calculated_with(node.inputs[0]):
+        with suppress(NotNative):  # floats are wanted anyway, such as those of a residual branch
+            value.computed()
     if _is_better_unsigned(lowering, node, value, parameters):
         unsigned = lowering.quantized(value, parameters.of_other_sign)
         assert isinstance(unsigned, Tensor)
