@@ -38,7 +38,7 @@ _UNITS: Final = frozenset({2, 4, 8, 16})
 
 
 def _progressions(places: Array) -> list[tuple[int, int, int]]:
-    """Return indices as slices, one after the other: start, step of 1 or more, length."""
+    """Return indices as slices, one after the other: start, step of 1 or more, length; of many no more than that."""
     found: list[tuple[int, int, int]] = []
     for place in places.tolist():
         if found:
@@ -49,6 +49,8 @@ def _progressions(places: Array) -> list[tuple[int, int, int]]:
             if length > 1 and place == start + step * length:
                 found[-1] = start, step, length + 1
                 continue
+            if len(found) > _MOST_SLICES:
+                break
         found.append((place, 1, 1))
     return found
 
