@@ -29,7 +29,7 @@ __all__ = ["RULES", "row_places"]
 
 
 def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """GatherND; in batches by computed indices alone."""
+    """GatherND."""
     value, indices = present(inputs[0]), present(inputs[1])
     batch, depth = int(node.attributes.get("batch_dims", 0)), int(indices.shape[-1])  # decided
     named = batch + depth
@@ -42,8 +42,6 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     lengths = value.shape[:named]
     rows = reshaped(lowering, value, (math.prod(lengths), *value.shape[named:]))
     if isinstance(indices, Constant | Dequantized):
-        if batch:
-            raise NotNative("constant indices in batches")
         source = indices.source if isinstance(indices, Constant) else constant(indices, "the indices")
         return [chosen_by(lowering, rows, 0, constant_by(_named_rows, source, *lengths))]
     return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
@@ -72,16 +70,19 @@ def row_places(lowering: Lowering, indices: Value, lengths: Sequence[int]) -> Va
 
 
 def _named_rows(indices: Array, *lengths: int) -> Array:
-    """Return the rows that constant indices name.
+    """Return the rows that constant indices name, of ``row_places``'s indices and lengths.
 
     Raises:
         NotNative: Some are out of range.
     """
-    bounds = np.array(lengths, np.int64)
+    batch, axes = len(lengths) - indices.shape[-1], indices.ndim - 1
+    bounds, steps = np.array(lengths[batch:], np.int64), row_major_strides(lengths)
     if (indices < -bounds).any() or (indices >= bounds).any():
         raise NotNative("indices out of range")
-    steps = row_major_strides(lengths)
-    places: Array = (np.where(indices < 0, indices + bounds, indices) * np.array(steps, np.int64)).sum(-1)
+    within = np.where(indices < 0, indices + bounds, indices) * np.array(steps[batch:], np.int64)
+    places: Array = within.sum(-1)
+    for axis in range(batch):
+        places = places + _along(axis, lengths[axis], steps[axis], axes)
     return places
 
 
