@@ -15,16 +15,25 @@ from template_checks import assert_templates_follow_the_rules
 @pytest.mark.parametrize("align_corners", [0, 1])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
 @pytest.mark.parametrize(
-    ("version", "mode"), [(16, "bilinear"), (16, "nearest"), (20, "linear"), (20, "nearest")], ids=str
+    ("version", "domain", "mode"),
+    [
+        (16, "", "bilinear"),
+        (16, "", "nearest"),
+        (20, "", "linear"),
+        (20, "", "nearest"),
+        (13, "com.microsoft.", "bilinear"),
+        (13, "com.microsoft.", "nearest"),
+    ],
+    ids=str,
 )
 def test_grid_sample(
-    random_numbers: np.random.Generator, version: int, mode: str, padding: str, align_corners: int
+    random_numbers: np.random.Generator, version: int, domain: str, mode: str, padding: str, align_corners: int
 ) -> None:
     builder = Builder(version)
     x = builder.dequantized(builder.input("uint8", (2, 5, 9, 8)), 0.02, POINT)
     grid = builder.input("float32", (2, 6, 7, 2), "grid")
     attributes = {"mode": mode, "padding_mode": padding, "align_corners": align_corners}
-    builder.output(builder.node("GridSample", [x, grid], **attributes), "float32")
+    builder.output(builder.node(f"{domain}GridSample", [x, grid], **attributes), "float32")
     feeds = {"x": codes(random_numbers, "uint8", (2, 5, 9, 8))}
     feeds["grid"] = random_numbers.uniform(-1.4, 1.4, (2, 6, 7, 2)).astype(np.float32)
     assert_like_onnxruntime(builder.build(), feeds)

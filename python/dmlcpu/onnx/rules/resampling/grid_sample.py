@@ -37,4 +37,7 @@ def grid_sample(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     return [lowering.emit("GRID_SAMPLE", [x, grid], FLOAT32, (*x.shape[:2], *grid.shape[1:-1]), attributes)]
 
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "GridSample"): grid_sample}
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "GridSample"): grid_sample,
+    ("com.microsoft", "GridSample"): grid_sample,  # from before it was ONNX's
+}
