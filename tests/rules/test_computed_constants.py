@@ -1,4 +1,4 @@
-"""Nodes of constants that are computed when a model is planned, beside onnxruntime."""
+"""Nodes of constants, which are computed when a model is planned, or by each run, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import dmlcpu
 from dmlcpu import InvalidModelError
-from onnx_models import Builder, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
 
 
 @pytest.mark.parametrize("shape", [(6, 2), (-1,), (0, -1), (0, 0), (2, 1, 0), (-2, 3)], ids=str)
@@ -74,3 +74,28 @@ def test_sums_of_constants_of_32_bits() -> None:
     builder.output(builder.node("Add", [builder.input("int32", (1, 1)), total]), "int32")
     [ours] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.int32([[5]])})
     np.testing.assert_array_equal(ours, np.int32([[35]]), strict=True)
+
+
+@pytest.mark.parametrize("size", [3, 9])
+def test_constants_that_are_resized(random_numbers: np.random.Generator, size: int) -> None:
+    """As positions in images of all sizes are: what onnx's evaluator would take seconds for, each run computes."""
+    builder = Builder()
+    positions = random_numbers.normal(0, 1, (1, 8, 4, 4)).astype(np.float32)
+    resized = builder.node("Resize", [positions, "", "", np.int64([1, 8, size, size])], mode="linear")
+    builder.output(builder.node("Add", [builder.input("float32", (1, 8, size, size)), resized]), "float32")
+    feeds = {"x": random_numbers.normal(0, 1, (1, 8, size, size)).astype(np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+def test_constants_that_are_quantized_by_their_range(random_numbers: np.random.Generator) -> None:
+    """As the rows of DeBERTa's distances are, which no run feeds."""
+    builder = Builder()
+    rows = random_numbers.normal(0, 1, (6, 8)).astype(np.float32)
+    codes, scale, point = builder.node("DynamicQuantizeLinear", [rows], 3)
+    weights = random_numbers.integers(-99, 99, (8, 5), np.int8)
+    product = builder.node("MatMulInteger", [codes, weights, point])
+    floats = builder.node("Mul", [builder.node("Cast", [product], to=1), scale])
+    builder.output(builder.node("Add", [builder.input("float32", (6, 5)), floats]), "float32")
+    for name, dtype in ((codes, "uint8"), (scale, "float32"), (point, "uint8")):
+        builder.output(name, dtype)
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(0, 9, (6, 5)).astype(np.float32)}, 1)

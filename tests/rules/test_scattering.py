@@ -251,28 +251,3 @@ def test_masks_of_all_lengths(random_numbers: np.random.Generator) -> None:
     for length in (3, 9):
         feeds = {"mask": random_numbers.integers(0, 2, (1, length))}
         assert_like_onnxruntime(model, feeds)
-
-
-@pytest.mark.parametrize("size", [3, 9])
-def test_constants_that_are_resized(random_numbers: np.random.Generator, size: int) -> None:
-    """As positions in images of all sizes are: what onnx's evaluator would take seconds for, each run computes."""
-    builder = Builder()
-    positions = random_numbers.normal(0, 1, (1, 8, 4, 4)).astype(np.float32)
-    resized = builder.node("Resize", [positions, "", "", np.int64([1, 8, size, size])], mode="linear")
-    builder.output(builder.node("Add", [builder.input("float32", (1, 8, size, size)), resized]), "float32")
-    feeds = {"x": random_numbers.normal(0, 1, (1, 8, size, size)).astype(np.float32)}
-    assert_like_onnxruntime(builder.build(), feeds)
-
-
-def test_constants_that_are_quantized_by_their_range(random_numbers: np.random.Generator) -> None:
-    """As the rows of DeBERTa's distances are, which no run feeds."""
-    builder = Builder()
-    rows = random_numbers.normal(0, 1, (6, 8)).astype(np.float32)
-    codes, scale, point = builder.node("DynamicQuantizeLinear", [rows], 3)
-    weights = random_numbers.integers(-99, 99, (8, 5), np.int8)
-    product = builder.node("MatMulInteger", [codes, weights, point])
-    floats = builder.node("Mul", [builder.node("Cast", [product], to=1), scale])
-    builder.output(builder.node("Add", [builder.input("float32", (6, 5)), floats]), "float32")
-    for name, dtype in ((codes, "uint8"), (scale, "float32"), (point, "uint8")):
-        builder.output(name, dtype)
-    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(0, 9, (6, 5)).astype(np.float32)}, 1)
