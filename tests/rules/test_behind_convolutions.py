@@ -52,6 +52,14 @@ def test_behind_convolutions(random_numbers: np.random.Generator, name: str, qua
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
+def test_maxima_are_those_of_codes(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    result = builder.node("MaxPool", [small_convolution(builder, "x", IMAGE, random_numbers)], kernel_shape=[2, 3])
+    builder.output(builder.quantized(result, 0.1, np.uint8(3)), "uint8")
+    assert steps_of(builder) == ["QUANTIZED_LINEAR_CONVOLUTION", "MAX_POOLING"]
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
 @pytest.mark.parametrize("name", ["batch normalization", "addends", "halves", "quotients", "halves of codes"])
 def test_factors_and_addends_are_those_of_the_convolution(random_numbers: np.random.Generator, name: str) -> None:
     builder = Builder()

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
+from onnx_models import Builder, assert_like_onnxruntime, codes, floats, steps_of
 from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
@@ -276,6 +276,19 @@ def test_one_channel_that_becomes_several(random_numbers: np.random.Generator, o
     several = builder.node(operator, [normalized, np.float32([[1], [2], [3], [-4]])])
     builder.output(several, "float32")
     assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(3, 5, (2, 1, 24)).astype(np.float32)}, 1)
+
+
+@pytest.mark.parametrize(("operator", "is_second"), [("Sub", False), ("Sub", True), ("Div", False), ("Max", False)])
+def test_groups_before_what_is_no_weight_and_no_bias(
+    random_numbers: np.random.Generator, operator: str, is_second: bool
+) -> None:
+    builder = Builder()
+    x = builder.input("float32", (2, 3, 20))
+    normalized = builder.node("InstanceNormalization", [x, np.ones(3, np.float32), np.zeros(3, np.float32)])
+    operands = [normalized, random_numbers.uniform(1, 2, (3, 1)).astype(np.float32)]
+    result = builder.node(operator, operands[::-1] if is_second else operands)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (2, 3, 20))})
 
 
 def test_groups_in_a_shape_that_does_not_fit() -> None:

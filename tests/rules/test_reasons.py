@@ -151,6 +151,19 @@ def test_operands_that_are_absent_or_no_codes() -> None:
     assert_left(builder, "operands that are no codes")
 
 
+def test_codes_with_scales_that_are_not_of_their_axis() -> None:
+    builder = Builder()
+    operands = [builder.input("float32", (2, 3)), np.ones(2, np.float32), np.zeros(2, np.uint8)]
+    builder.output(builder.node("QuantizeLinear", operands, axis=1), "uint8")
+    assert_left(builder, "2 scales along axis 1 of (2, 3)")
+
+
+def test_wide_codes_of_integers() -> None:
+    builder = Builder(21)
+    builder.output(builder.quantized(builder.input("int32", (2, 3)), 1, np.uint16(0)), "uint16")
+    assert_left(builder, "an input of type int32")
+
+
 def test_transforms_of_more_axes_than_tensors_have() -> None:
     builder = Builder()
     builder.output(builder.node("DFT", [builder.input("float32", (1, 4, 1, 1, 1, 1, 1))], axis=1), "float32")
