@@ -64,6 +64,19 @@ def test_everything_written_is_no_work() -> None:
     assert [step.type for step in part.steps] == ["ELEMENT_WISE_UNARY"] * 2
 
 
+@pytest.mark.parametrize("are_known", [False, True])
+def test_nothing_written_is_no_work(random_numbers: np.random.Generator, are_known: bool) -> None:
+    builder = Builder()
+    indices: Any = np.zeros((0, 1), np.int64)
+    feeds = {"x": random_numbers.normal(0, 1, (4, 5)).astype(np.float32), "updates": np.zeros((0, 5), np.float32)}
+    x, updates = (builder.input("float32", array.shape, name) for name, array in feeds.items())
+    if not are_known:
+        feeds["indices"], indices = indices, builder.input("int64", indices.shape, "indices")
+    builder.output(builder.node("Neg", [builder.node("ScatterND", [x, indices, updates])]), "float32")
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
 def test_a_block_is_joined_of_slices(random_numbers: np.random.Generator) -> None:
     """As positions are added to all scores but those of a class token; more indices than a look-up is made of."""
     length = 800

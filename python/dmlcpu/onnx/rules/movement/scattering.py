@@ -62,11 +62,9 @@ class _Block:
 
 
 def _block(indices: Array, *shape: int) -> _Block | None:
-    """Return the block that indices count through, its last axis first; None if they do not."""
+    """Return the block that indices, of which there are some, count through, its last axis first; None if none."""
     depth = indices.shape[-1]
     rows = indices.reshape(-1, depth)
-    if not rows.size:
-        return None
     starts, last = (np.where(row < 0, row + shape[:depth], row).tolist() for row in rows[[0, -1]])
     lengths = tuple(end - start + 1 for start, end in zip(starts, last, strict=True))
     inside = all(0 <= start <= end < whole for start, end, whole in zip(starts, last, shape, strict=False))
