@@ -30,7 +30,8 @@ class Step:
 
     Attributes:
         type: The operator.
-        name: The node that it comes from.
+        name: The node that it comes from, of a model one of the partition's. An operator that several nodes became has
+            the name of the one that computes: a convolution, say, not what quantizes its result.
         plan: What was chosen for it, one property a line.
         size: Bytes read and written.
 

@@ -302,7 +302,7 @@ def test_profile_writes_a_trace(tmp_path: Path) -> None:
     told = succeeded("profile", partly_quantized(tmp_path), "--output", path)
     events = json.loads(path.read_text())["traceEvents"]
     steps = [event["args"] for event in events if event["cat"] == "Node"]
-    assert {"operator": "QUANTIZED_LINEAR_CONVOLUTION", "node": "quantize_a"} in steps
+    assert {"operator": "QUANTIZED_LINEAR_CONVOLUTION", "node": "conv"} in steps
     foreign = [event["name"] for event in events if event["cat"] == "Part" and event["name"] != "dmlcpu"]
     assert set(foreign) == {"onnxruntime"}
     rows = [line.split() for line in told.splitlines()[1:-2]]

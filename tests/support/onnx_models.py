@@ -124,8 +124,9 @@ def assert_like_onnxruntime(
     session = dmlcpu.InferenceSession(model)
     ours = session.run(None, feeds)
     shapes = {name: array.shape for name, array in feeds.items()}
-    providers = {partition.provider for partition in session.partitions(shapes)}
-    assert not native or providers <= {"dmlcpu"}, session.partitions(shapes)
+    partitions = session.partitions(shapes)
+    assert_named_after_nodes(partitions)
+    assert not native or {partition.provider for partition in partitions} <= {"dmlcpu"}, partitions
     assert_traced_like_lowered(model, shapes)
     for result, expected in zip(ours, results_of_onnxruntime(model, feeds), strict=True):
         assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
@@ -136,10 +137,16 @@ def assert_like_onnxruntime(
             assert difference.max(initial=0) <= (most * unit if result.dtype.kind == "f" else most)
 
 
+def assert_named_after_nodes(partitions: Sequence[dmlcpu.Partition]) -> None:
+    for partition in partitions:
+        assert {step.name for step in partition.steps} <= {*partition.nodes}, partition
+
+
 def steps_of(model: Builder | bytes) -> list[str]:
     """The operators of the native graph that a model becomes, which is all of it."""
     [partition] = dmlcpu.InferenceSession(model.build() if isinstance(model, Builder) else model).partitions()
     assert partition.provider == "dmlcpu", partition.reasons
+    assert_named_after_nodes([partition])
     return [step.type for step in partition.steps]
 
 

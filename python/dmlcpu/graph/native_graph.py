@@ -195,11 +195,18 @@ class NativeGraph:
         [other] = self.add_node("REINTERPRET", [value], [desc], name=name)
         return other
 
-    def mark_output(self, value: int, name: str, desc: TensorDesc | FreeDesc) -> None:
-        """Bind a value at each dispatch, under a name; the desc has its type and sizes, and says how it is laid out."""
+    def mark_output(self, value: int, name: str, desc: TensorDesc | FreeDesc, node: str = "") -> None:
+        """Bind a value at each dispatch.
+
+        Args:
+            value: Its number.
+            name: To bind it under.
+            desc: With its type and sizes; it says how it is laid out.
+            node: The name of a node that copies the value, where it cannot be bound itself; the output's if "".
+        """
         reinterpreted = any(value in (*node.inputs, *node.outputs) for node in self.nodes if node.type == "REINTERPRET")
         if self.kinds[value] is not ValueKind.INTERMEDIATE or reinterpreted:
-            [value] = self.add_node("RESHAPE", [value], [desc], name=name)
+            [value] = self.add_node("RESHAPE", [value], [desc], name=node or name)
         self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
         self.outputs.append(value)
 

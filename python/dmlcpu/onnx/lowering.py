@@ -44,6 +44,8 @@ _INT64_END = 1 << 63
 _FEW_FLOATS: Final = 1 << 14
 # A tuple, which is looked through in a third of a union's time.
 _CONSTANTS: Final = (Constant, Dequantized)
+# What is computed when somebody reads it.
+_LATER: Final = (Deferred, Table)
 
 
 class Lowering:
@@ -56,7 +58,7 @@ class Lowering:
         device: Where the graphs will run.
         partitions: One with each graph, in the order in which they run.
         partition: The last one.
-        node: The node that is being lowered; it names what is added.
+        node: The node that what is added comes from; it names that.
         uses: Of the model's values.
     """
 
@@ -65,6 +67,7 @@ class Lowering:
         self.partition = NativePartition(0)
         self.partitions = [self.partition]
         self.node: Node | None = None
+        self._makers: dict[Value, Node] = {}
         self._floats: dict[Table, Tensor] = {}
         self._codes: dict[Value, dict[ParameterKey, Elements]] = {}
         self._pairs: dict[ParameterKey, tuple[Array, Array]] = {}
@@ -79,6 +82,25 @@ class Lowering:
         self.partition = NativePartition(len(self.partitions))
         self.partitions.append(self.partition)
         self._shared = {}
+
+    def made_by(self, node: Node, value: Value) -> None:
+        """Take note that a value is what a node makes, unless it was there before: what computes it is of that node."""
+        if isinstance(value, _LATER):
+            self._makers.setdefault(value, node)
+
+    def goes_on(self, source: Value, value: Value) -> None:
+        """Take note that a value, in place of another one, is what the other one's node makes."""
+        if source in self._makers:
+            self._makers[value] = self._makers[source]
+
+    def _for(self, value: Value, compute: Callable[..., _Made], *arguments: Any) -> _Made:
+        """Return what a function makes, which computes a value: what it adds is of the node that made the value."""
+        reader = self.node
+        self.node = self._makers.get(value, reader)
+        try:
+            return compute(*arguments)
+        finally:
+            self.node = reader
 
     def once(self, values: Sequence[Value], make: Callable[..., _Made], *numbers: Any) -> _Made:
         """Return what a function makes of values and numbers, made once for all nodes, such as those of all layers.
@@ -215,9 +237,9 @@ class Lowering:
         if isinstance(value, Tensor):
             return value
         if isinstance(value, Deferred):
-            return value.computed()
+            return self._for(value, value.computed)
         if value not in self._floats:  # several nodes may read the same floats, in later partitions too
-            self._floats[value] = self._dequantized(value)
+            self._floats[value] = self._for(value, self._dequantized, value)
         return self._floats[value]
 
     def _dequantized(self, table: Table) -> Tensor:
@@ -255,9 +277,9 @@ class Lowering:
         if isinstance(value, _CONSTANTS):
             return constant_by(quantize, source_of(value.elements()), parameters).elements()
         if isinstance(value, Table):
-            return self.recoded(value, parameters)
+            return self._for(value, self.recoded, value, parameters)
         if isinstance(value, Deferred) and not value.has_floats:  # else these are quantized in less time
-            codes = value.quantized(parameters)
+            codes = self._for(value, value.quantized, parameters)
             if codes is not None:
                 return codes
         return self._quantized_floats(self.floats(value), parameters)

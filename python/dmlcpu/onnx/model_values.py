@@ -175,7 +175,8 @@ class ModelValues:
                 remaining.append(node)
                 continue
             for name, value in zip(filter(None, node.outputs), results, strict=False):
-                self.values[name] = _near(value) if isinstance(value, Deferred) else value
+                self.lowering.made_by(node, value)
+                self.values[name] = self._near(value) if isinstance(value, Deferred) else value
             if node.outputs and results and isinstance(results[0], _OF_CODES):
                 self.dequantizing[node.outputs[0]] = node
             self.lowering.partition.nodes.append(node)
@@ -307,8 +308,19 @@ class ModelValues:
                 alone = self._uses.is_read_once(name)
                 followed = value.followed_by(node, inputs, alone)
                 if followed is not None:
+                    if value.is_whole:
+                        self.lowering.goes_on(value, followed)
                     return followed
         return None
+
+    def _near(self, value: Deferred) -> Value:
+        """Return a value, computed if too many others would have to be computed for it: each calls the one before."""
+        if value.depth <= _DEEPEST:
+            return value
+        try:
+            return self.lowering.floats(value)
+        except (NotNative, *MALFORMED):  # who reads it may do without its floats
+            return value
 
     def _meet(self, nodes: Sequence[Node]) -> None:
         """Take note of who writes values, and who reads them."""
@@ -318,16 +330,6 @@ class ModelValues:
             self._uses.add(node)
             if self.independent.issuperset(node.reads):
                 self.independent.update(node.outputs)
-
-
-def _near(value: Deferred) -> Value:
-    """Return a value, computed if too many others would have to be computed for it: each calls the one before."""
-    if value.depth <= _DEEPEST:
-        return value
-    try:
-        return value.computed()
-    except (NotNative, *MALFORMED):  # who reads it may do without its floats
-        return value
 
 
 def _reads_constants(node: Node, inputs: Sequence[Value | None]) -> bool:

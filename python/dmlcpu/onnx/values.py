@@ -148,10 +148,12 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
     Attributes:
         shape: Of the result.
         dtype: Of what :meth:`floats` computes.
+        is_whole: Whether it is what an operator makes: what nodes that follow make one with it is of its node then.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = np.dtype(np.float32)
+    is_whole: bool = True
     _computed: Tensor | None = None
     _depth: int | None = None
 

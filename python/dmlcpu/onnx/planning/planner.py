@@ -17,6 +17,7 @@ from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.constant_arrays import Array, ArrayType, FreeArray
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.constants.following import free_axes
@@ -285,22 +286,43 @@ class _Planner:
         return NativePart(part.nodes, graph, part.inputs, tuple(tensor.name for tensor in part.exports), types)
 
     def _parts(self) -> Iterator[LoweredGraph | ForeignPart | ArrayPart]:
-        for partition, foreign in zip(self._lowering.partitions, (*self._foreign, ()), strict=False):
-            if (native := _lowered_graph(partition)) is not None:
-                yield native
+        partitions = self._lowering.partitions
+        graphs = [_graph_of(partition) if partition.exported else None for partition in partitions]
+        nodes = _nodes_of(partitions, graphs)
+        for partition, graph, own, foreign in zip(partitions, graphs, nodes, (*self._foreign, ()), strict=False):
+            if graph is not None:
+                yield LoweredGraph(own, graph, tuple(partition.imported), tuple(partition.exported.values()))
             yield from foreign
 
 
-def _lowered_graph(partition: NativePartition) -> LoweredGraph | None:
-    """Return a native graph of what leads to the values that others read; None if there are none."""
-    exports = tuple(partition.exported.values())
-    if not exports:
-        return None
+def _graph_of(partition: NativePartition) -> NativeGraph:
+    """Return a native graph of what leads to the values that others read."""
     graph = partition.graph
-    for number, tensor in enumerate(exports):
-        graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
+    writers = {value: row.name for row in graph.nodes for value in row.outputs}
+    for number, tensor in enumerate(partition.exported.values()):
+        desc = desc_of(tensor.dtype, tensor.shape)
+        graph.mark_output(tensor.number, f"output_{number}", desc, writers.get(tensor.number, ""))
     reaching, _ = graph.reaching(graph.outputs)
-    return LoweredGraph(tuple(partition.nodes), reaching, tuple(partition.imported), exports)
+    return reaching
+
+
+def _nodes_of(
+    partitions: Sequence[NativePartition], graphs: Sequence[NativeGraph | None]
+) -> Sequence[tuple[Node, ...]]:
+    """Return the nodes of each partition: those that operators of its graph are of, and its own that have none.
+
+    What a node makes is computed when it is read, which may be in a later partition than that where it was met.
+    """
+    places: dict[str, list[int]] = {}
+    for place, graph in enumerate(graphs):
+        for name in {row.name for row in graph.nodes} if graph is not None else ():
+            places.setdefault(name, []).append(place)
+    nodes: list[list[Node]] = [[] for _ in partitions]
+    for place, partition in enumerate(partitions):
+        for node in partition.nodes:
+            for computed in places.get(node.name, (place,)):
+                nodes[computed].append(node)
+    return [tuple(own) for own in nodes]
 
 
 def _is_shared(part: ForeignPart | ArrayPart) -> bool:

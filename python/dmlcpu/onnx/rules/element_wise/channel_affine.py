@@ -103,13 +103,16 @@ class ChannelAffine(Deferred):
 class ScaledConvolution(Deferred):
     """A convolution's result times a factor plus an addend for each channel; in codes, another convolution's."""
 
-    def __init__(self, source: QuantizedConvolution, floats: Callable[[], Tensor], before: Value) -> None:
+    def __init__(
+        self, lowering: Lowering, source: QuantizedConvolution, floats: Callable[[], Tensor], before: Value
+    ) -> None:
+        self._lowering = lowering
         self.source, self._floats, self.before = source, floats, before
         self.shape = source.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the other convolution."""
-        return self.source.quantized(parameters)
+        return self._lowering.quantized(self.source, parameters)
 
     def floats(self) -> Tensor:
         """Compute it in floating point, operator by operator: the addends are not rounded."""
@@ -152,7 +155,10 @@ def channel_affine(
     source = value.source if isinstance(value, ScaledConvolution) else value
     if isinstance(source, QuantizedConvolution) and axis == 1:
         scaled = source.scaled(*numbers())
-        return None if scaled is None else ScaledConvolution(scaled, floats, value)
+        if scaled is None:
+            return None
+        lowering.goes_on(source, scaled)
+        return ScaledConvolution(lowering, scaled, floats, value)
     if isinstance(value, ChannelAffine) and value.axis == axis:
         return ChannelAffine(lowering, value.codes, axis, _followed(value.line, numbers), floats, value)
     line = _line(value)

@@ -179,7 +179,7 @@ def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     value = inputs[0]
     if not isinstance(value, Tensor | Deferred) or value.dtype not in INTEGER_TYPES:
         return None
-    value = value.computed() if isinstance(value, Deferred) else value
+    value = lowering.floats(value)
     axes = reduced_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
     total = value

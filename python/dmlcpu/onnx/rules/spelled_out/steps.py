@@ -95,6 +95,8 @@ class Step(Deferred):
         form: What this is of x.
     """
 
+    is_whole = False
+
     def __init__(
         self,
         lowering: Lowering,
