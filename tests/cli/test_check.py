@@ -15,7 +15,10 @@ from onnx import TensorProto, helper
 from command_line import made_model, partly_quantized, run, saved, succeeded
 from conftest import SEED
 from dmlcpu.cli import comparison
+from dmlcpu.cli.check import _verdict
+from dmlcpu.cli.comparison import Row
 from dmlcpu.cli.dequantized_codes import codes_behind
+from dmlcpu.cli.differences import Difference
 from dmlcpu.cli.groups import find_groups
 from dmlcpu.cli.visible_codes import with_visible_codes
 from dmlcpu.onnx import model_values
@@ -25,8 +28,6 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.matrix.products import times
 from dmlcpu.onnx.values import Value
 from onnx_models import POINT, Builder
-
-_AGREEING = "by more than that from onnxruntime's optimizer alone: without it onnxruntime agrees"
 
 
 class _Changed:
@@ -64,18 +65,38 @@ def test_what_the_optimizer_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert result.stdout.splitlines()[0].split()[-1] == "unoptimized"
     if kinds == "f":
         assert result.exit_code == 0
-        assert result.stdout.splitlines()[-2:] == [
-            "1 of 5 operators differ, 0 by more than 1 code; it begins at trilu",
-            f"1 {_AGREEING}",
-        ]
+        assert result.stdout.splitlines()[-1] == (
+            "passed: 4 of 5 operators are equal, 1 differs by more from onnxruntime's optimizer alone; "
+            "the first is trilu"
+        )
         assert rows["trilu"][-1] == "0"
     else:
         assert result.exit_code == 1
-        assert (
-            result.stdout.splitlines()[-1] == "4 of 5 operators differ, 4 by more than 1 code; it begins at quantize_x"
+        assert result.stdout.splitlines()[-1] == (
+            "failed: 1 of 5 operators are equal, 4 differ by more than the limits "
+            "(1 code; 1e-4 of the largest float); the first is quantize_x"
         )
         assert rows["quantize_a"][4] == "4"
         assert rows["quantize_a"][-1] == "0"
+
+
+def test_the_verdict_tells_what_differs_within_the_limits() -> None:
+    def row(node: str, largest: float, in_codes: bool) -> Row:
+        found = Difference(largest, in_codes, 0.5, (0,) if largest else None)
+        return Row(node, "Conv", "dmlcpu", found, None, found.is_large)
+
+    rows = [row("a", 0, True), row("b", 1, True), row("c", 1.2e-7, False)]
+    within = "(1 code; 1e-4 of the largest float)"
+    assert _verdict(rows[:1]) == "passed: 1 of 1 operators are equal"
+    assert (
+        _verdict(rows[:2])
+        == f"passed: 1 of 2 operators are equal, 1 differs within the limits {within}; the first is b"
+    )
+    assert _verdict(rows) == f"passed: 1 of 3 operators are equal, 2 differ within the limits {within}; the first is b"
+    assert _verdict([*rows, row("d", 2, True), row("e", 1.1e-4, False)]) == (
+        f"failed: 1 of 5 operators are equal, 2 differ within the limits {within}, 2 differ by more than the limits; "
+        "the first is d"
+    )
 
 
 def test_a_difference_from_both_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +112,8 @@ def test_a_difference_from_both_counts(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.exit_code == 1
     row = next(line for line in result.stdout.splitlines() if line.startswith("negated"))
     assert row.split("  ")[-1].strip() == "2.0e+00 of max"
-    assert result.stdout.splitlines()[-1].endswith("1 by more than 1 code; it begins at negated")
+    assert result.stdout.splitlines()[-1].startswith("failed: ")
+    assert result.stdout.splitlines()[-1].endswith("; the first is negated")
 
 
 def test_weights_of_4_bits_beside_floats(tmp_path: Path) -> None:
@@ -105,7 +127,7 @@ def test_weights_of_4_bits_beside_floats(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(builder.build())
     told = succeeded("check", path, "--seed", SEED)
-    assert "1 operators differ, 0 by more than 1 code" in told
+    assert told.splitlines()[-1].startswith("passed: ")
 
 
 def _of_dynamic_codes(path: Path) -> Path:
@@ -135,7 +157,8 @@ def test_codes_within_a_product_are_compared(tmp_path: Path) -> None:
     assert rows["y/quantize"][1:5] == ["Mul", "DynamicQuantizeLinear", "dmlcpu", "1"]
     assert rows["rectified"][1:4] == ["MatMulIntegerToFloat", "Relu", "dmlcpu"]
     assert rows["product"][1:3] == ["MatMulIntegerToFloat", "dmlcpu"]
-    assert "of 3 operators differ, 0 by more than 1 code" in told
+    assert told.splitlines()[-1].startswith("passed: ")
+    assert " of 3 operators are equal" in told
 
 
 def test_products_share_the_codes_that_they_make(tmp_path: Path) -> None:

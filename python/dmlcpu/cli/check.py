@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.cli.comparison import Comparison, Row
 from dmlcpu.cli.dequantized_codes import codes_behind
+from dmlcpu.cli.differences import LIMITS
 from dmlcpu.cli.failures import needed_module
 from dmlcpu.cli.groups import Group, dequantizes_without_array, find_groups
 from dmlcpu.cli.images import PixelScaling
@@ -57,7 +58,7 @@ def command(
     An operator is a node on codes, or the nodes from dequantize to quantize. It runs alone in both, on what
     onnxruntime computed before it. Inputs of the model that are not given are random. Ends with exit code 1 if
     codes of an operator differ by more than 1, or floats by more than 1e-4 of the largest. What comes of small
-    differences in the whole model is shown last.
+    differences in the whole model follows in the table, and the verdict on the operators last.
 
     Onnxruntime's optimizer may compute otherwise than the model says, such as by floats rounded to 8 bits beside
     weights of 4. So what differs by more is compared with onnxruntime without it as well (unoptimized), and does not
@@ -203,10 +204,25 @@ def _print(rows: Sequence[Row], whole: Sequence[Row]) -> None:
     if not any(row.unoptimized for row in (*rows, *whole)):
         columns.pop()
     print_table(columns, [cell[: len(columns)] for cell in cells])
+    typer.echo(_verdict(rows))
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    """Return whether operators are as they should be, how many differ, and the first that does."""
     differing = [row for row in rows if row.difference.first is not None]
     large = [row for row in rows if row.is_large]
-    begin = f"; it begins at {(large or differing)[0].node}" if differing else ""
-    typer.echo(f"{len(differing)} of {len(rows)} operators differ, {len(large)} by more than 1 code{begin}")
     agreeing = sum(row.difference.is_large and not row.is_large for row in rows)
+    within = len(differing) - len(large) - agreeing
+    told = [f"{len(rows) - len(differing)} of {len(rows)} operators are equal"]
+    if within:
+        told.append(f"{_differ(within)} within the limits ({LIMITS})")
     if agreeing:
-        typer.echo(f"{agreeing} by more than that from onnxruntime's optimizer alone: without it onnxruntime agrees")
+        told.append(f"{_differ(agreeing)} by more from onnxruntime's optimizer alone")
+    if large:
+        told.append(f"{_differ(len(large))} by more than the limits{'' if within else f' ({LIMITS})'}")
+    first = f"; the first is {(large or differing)[0].node}" if differing else ""
+    return f"{'failed' if large else 'passed'}: {', '.join(told)}{first}"
+
+
+def _differ(count: int) -> str:
+    return f"{count} {'differs' if count == 1 else 'differ'}"

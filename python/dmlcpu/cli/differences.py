@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dmlcpu.errors import DmlError
 
-__all__ = ["Difference", "difference"]
+__all__ = ["LIMITS", "Difference", "difference"]
 
+_MOST_CODES: Final = 1
 # A part of the largest float: what other orders of adding floats come to, and far below a step between codes.
-_FLOAT_TOLERANCE = 1e-4
+_FLOAT_TOLERANCE: Final = 1e-4
+LIMITS: Final = f"{_MOST_CODES} code; {_FLOAT_TOLERANCE:.0e} of the largest float".replace("e-0", "e-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Difference:
     @property
     def is_large(self) -> bool:
         """Whether it is above 1 code, or above what rounding of floats explains."""
-        return not self.largest <= (1 if self.in_codes else _FLOAT_TOLERANCE)
+        return not self.largest <= (_MOST_CODES if self.in_codes else _FLOAT_TOLERANCE)
 
     def __str__(self) -> str:
         """Tell the largest, and its unit where that is not codes."""
