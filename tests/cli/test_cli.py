@@ -77,15 +77,39 @@ def test_inputs_may_follow_the_model(tmp_path: Path, command: str) -> None:
 
 
 def test_info_of_the_machine() -> None:
-    assert succeeded("info") == f"{dmlcpu.info()}\n"
+    """As in Python, but that kernels are counted."""
+    told, printed = (text.splitlines() for text in (succeeded("info"), str(dmlcpu.info())))
+    assert [line for line in told if not line.startswith("kernels")] == [
+        line for line in printed if not line.startswith("kernels")
+    ]
+    assert len(told) == len(printed)
 
 
 def test_info_of_the_machine_as_a_device_would_use_it(isa: str) -> None:
-    told = succeeded("info", "--isa", isa, "--threads", 3)
-    kernels = ", ".join(f"{family} {origin}" for family, origin in _core.kernel_origins(isa).items())
-    lines = [f"isa          {isa} (--isa)", "num_threads  3", f"kernels      {kernels}"]
-    assert told.splitlines()[1:4] == lines
+    told = succeeded("info", "--isa", isa, "--threads", 3).splitlines()
+    assert told[1:3] == [f"isa          {isa} (--isa)", "num_threads  3"]
+    most, *others = told[3].removeprefix("kernels      ").split("; ")
+    listed = {
+        family: row for row, _, names in (each.partition(": ") for each in others) for family in names.split(", ")
+    }
+    row, _, count = most.partition(" ")
+    origins = _core.kernel_origins(isa)
+    assert count == f"({len(origins) - len(listed)} families)"
+    assert origins == {family: listed.get(family, row) for family in origins}
     assert "num_threads  3\n" in succeeded("info", "--threads", 3)
+
+
+def test_info_tells_a_fault_of_the_environment_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMLCPU_NUM_THREADS", "x")
+    told = succeeded("info").splitlines()
+    assert told[1] == (
+        "fault        Device() raises ValueError: DMLCPU_NUM_THREADS='x'; expected a number of threads from 1 to 1024"
+    )
+    assert told[2] == f"isa          {dmlcpu.available_isas()[-1]} without the fault"
+    assert told[3].startswith("num_threads  ")
+    assert told[3].endswith(" without the fault")
+    assert "fault" not in "".join(told[4:])
+    assert "fault" not in succeeded("info", "--threads", 3)
 
 
 def test_info_tells_steps_and_memory() -> None:

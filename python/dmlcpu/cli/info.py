@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +39,8 @@ def command(
         for option, given in (("--shape", shapes), ("--value", values), ("--plans", plans)):
             if given:
                 raise DmlError(f"{option} is of a model, and none is named")
-        typer.echo(_machine(isa, threads))
+        for line in _machine(isa, threads):
+            typer.echo(line)
         return
     try:
         session = opened_session(model, isa, threads)
@@ -66,15 +67,48 @@ def command(
             print_table(columns, list(partition.reasons.items()))
 
 
-def _machine(isa: str, threads: int) -> dmlcpu.Info:
-    """Return what a device of these options would use; of no options also why there can be none."""
-    info = dmlcpu.info()
-    if not isa and not threads:
-        return info
-    device = chosen_device(isa, threads)
-    reason = "--isa" if isa else info.isa_reason
-    kernels = _core.kernel_origins(device.isa)
-    return replace(info, isa=device.isa, isa_reason=reason, num_threads=device.num_threads, kernels=kernels)
+def _machine(isa: str, threads: int) -> Iterator[str]:
+    """Yield what a device of these options would use; of no options also why there can be none."""
+    info, fault = dmlcpu.info(), _fault()
+    chosen, num_threads = info.isa, info.num_threads
+    reason = info.isa_reason if fault is None else ""
+    yield f"dmlcpu       {info.version}"
+    if isa or threads:
+        device = chosen_device(isa, threads)
+        chosen, num_threads, fault = device.isa, device.num_threads, None
+        reason = "--isa" if isa else reason
+    elif fault is not None:
+        yield f"fault        {fault}"
+    without = "" if fault is None else " without the fault"
+    yield f"isa          {chosen}{f' ({reason})' if reason else without}"
+    yield f"num_threads  {num_threads}{without}"
+    yield f"kernels      {_kernels_told(_core.kernel_origins(chosen))}"
+    yield f"caches       {', '.join(f'{size // 1024} KiB' for size in info.cache_sizes)}"
+    for other, why in info.unavailable_isas.items():
+        yield f"unavailable  {other}: {why}"
+
+
+def _fault() -> str | None:
+    """Return what a default device raises, such as for a variable of the environment; None if nothing."""
+    try:
+        dmlcpu.Device()
+    except ValueError as error:
+        return f"Device() raises {type(error).__name__}: {error}"
+    return None
+
+
+def _kernels_told(origins: Mapping[str, str]) -> str:
+    """Return how many families of kernels are of one instruction set, that of the most, and which are of others.
+
+    >>> _kernels_told({"gemm": "avx2", "pack": "avx2", "table": "scalar"})
+    'avx2 (2 families); scalar: table'
+    """
+    families: dict[str, list[str]] = {}
+    for family, isa in origins.items():
+        families.setdefault(isa, []).append(family)
+    most = max(families, key=lambda isa: len(families[isa]))
+    others = [f"{isa}: {', '.join(names)}" for isa, names in families.items() if isa != most]
+    return "; ".join([f"{most} ({counted(len(families[most]), 'family', 'families')})", *others])
 
 
 def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
