@@ -3,6 +3,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "runtime/thread_pool.h"
+
 namespace dmlcpu {
 
 ExecutionTarget execution_target(const std::string& isa, int num_threads) {

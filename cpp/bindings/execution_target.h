@@ -7,9 +7,6 @@
 
 namespace dmlcpu {
 
-// Enough for any machine, and few enough that scratch memory a thread does not overflow.
-inline constexpr int kMostThreads = 1024;
-
 // Throws std::invalid_argument unless the machine has the instruction set and threads are from 1 to kMostThreads.
 ExecutionTarget execution_target(const std::string& isa, int num_threads);
 

@@ -1,9 +1,12 @@
 #include "runtime/thread_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -40,7 +43,33 @@ int processor_count() {
   return count;
 }
 
-// One run_tasks call, on its caller's stack. The list links and the counts are guarded by the pool's mutex.
+// The numbers that a job's participants have: a worker's is the lowest that is free.
+class Slots {
+ public:
+  int count() const { return count_; }
+
+  int take() {
+    std::size_t word = 0;
+    while (taken_[word] == ~std::uint64_t{0}) ++word;
+    const int bit = std::countr_one(taken_[word]);
+    taken_[word] |= std::uint64_t{1} << bit;
+    ++count_;
+    return static_cast<int>(word) * kBits + bit;
+  }
+
+  void give_back(int slot) {
+    taken_[static_cast<std::size_t>(slot / kBits)] &= ~(std::uint64_t{1} << slot % kBits);
+    --count_;
+  }
+
+ private:
+  static constexpr int kBits = 64;
+
+  std::array<std::uint64_t, kMostThreads / kBits> taken_{1};  // slot 0 is the caller's
+  int count_ = 1;
+};
+
+// One run_tasks call, on its caller's stack. The list links and the slots are guarded by the pool's mutex.
 struct Job {
   TaskFunction function;
   void* argument;
@@ -48,7 +77,7 @@ struct Job {
   int most_busy;  // helpers work while no more threads than this are busy
   int shares;
   Share share[kMostShares];
-  int slots_taken = 1;          // slot 0 is the caller's
+  Slots slots;
   std::atomic<int> helpers{0};  // workers inside; the caller may return only when it is 0
   Job* next = nullptr;
 
@@ -68,21 +97,24 @@ struct Job {
     }
   }
 
-  bool wants_help() const {
-    return slots_taken <= max_helpers && busy_threads.load(std::memory_order_relaxed) < most_busy &&
-           !std::all_of(share, share + shares, [](const Share& each) { return each.is_done(); });
+  bool has_tasks() const {
+    return !std::all_of(share, share + shares, [](const Share& each) { return each.is_done(); });
   }
+  bool has_room() const { return busy_threads.load(std::memory_order_relaxed) < most_busy; }
+  bool lacks_helpers() const { return slots.count() <= max_helpers && has_tasks(); }
 
-  void work(int slot) noexcept {
+  // Returns false if a worker has made room before all tasks were begun.
+  bool work(int slot) noexcept {
     for (int i = 0; i < shares; ++i) {
       Share& from = share[(slot + i) % shares];
       while (!from.is_done()) {
-        if (slot != 0 && busy_threads.load(std::memory_order_relaxed) > most_busy) return;
+        if (slot != 0 && busy_threads.load(std::memory_order_relaxed) > most_busy) return false;
         const std::size_t task = from.next.fetch_add(1, std::memory_order_relaxed);
         if (task >= from.end) break;
         function(argument, task, slot);
       }
     }
+    return true;
   }
 };
 
@@ -97,6 +129,9 @@ void relax() noexcept {
 // How long an idle worker watches for the next job before it sleeps: longer than most steps of a network that one
 // thread computes alone, since to be woken takes a worker some 25 us, and its caller a system call.
 constexpr auto kSpin = std::chrono::microseconds(500);
+
+// How often a worker looks for room beside a job that lacks helpers.
+constexpr auto kLookForRoom = std::chrono::milliseconds(1);
 
 // Returns whether a condition comes true within some looks; else it has offered the processor to other threads. Where
 // these are more than processors, what is awaited may be done by one of them that has none.
@@ -156,22 +191,40 @@ class Pool {
     const DefaultFloatEnvironment environment;
     std::unique_lock lock(mutex_);
     for (;;) {
-      Job* job = jobs_;
-      while (job != nullptr && !job->wants_help()) job = job->next;
+      Job* const job = find_job([](const Job& each) { return each.has_room() && each.lacks_helpers(); });
       if (job == nullptr) {
         wait(lock);
-        continue;
+      } else {
+        help(*job, lock);
       }
-      const int slot = job->slots_taken++;
-      job->helpers.fetch_add(1, std::memory_order_relaxed);
-      {
-        const BusyThread busy;
-        lock.unlock();
-        job->work(slot);
-      }
-      job->helpers.fetch_sub(1, std::memory_order_release);
-      lock.lock();
     }
+  }
+
+  // Called and left with the mutex held.
+  void help(Job& job, std::unique_lock<std::mutex>& lock) {
+    const int slot = job.slots.take();
+    job.helpers.fetch_add(1, std::memory_order_relaxed);
+    bool is_done = false;
+    {
+      const BusyThread busy;
+      lock.unlock();
+      is_done = job.work(slot);
+    }
+    // Of a job that is done nobody takes a slot: its caller need not wait for the mutex.
+    if (!is_done) {
+      lock.lock();
+      job.slots.give_back(slot);
+    }
+    job.helpers.fetch_sub(1, std::memory_order_release);
+    if (is_done) lock.lock();
+  }
+
+  // Called with the mutex held. Returns null where there is no such job.
+  template <class Condition>
+  Job* find_job(const Condition& condition) const {
+    Job* job = jobs_;
+    while (job != nullptr && !condition(*job)) job = job->next;
+    return job;
   }
 
   // Called and left with the mutex held, after every posted job has been looked at.
@@ -186,7 +239,14 @@ class Pool {
       more = watch([&] { return posted_.load(std::memory_order_acquire) != seen; });
     }
     lock.lock();
-    if (!more) wake_.wait(lock, [&] { return posted_.load(std::memory_order_relaxed) != seen; });
+    if (more) return;
+    const auto has_more = [&] { return posted_.load(std::memory_order_relaxed) != seen; };
+    // Nobody tells when there is room again: dispatches that end would have to look for who waits.
+    if (find_job([](const Job& each) { return each.lacks_helpers(); }) != nullptr) {
+      wake_.wait_for(lock, kLookForRoom, has_more);
+    } else {
+      wake_.wait(lock, has_more);
+    }
   }
 
   std::mutex mutex_;
@@ -233,8 +293,8 @@ void create_thread_pool() {
 void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument) {
   const DefaultFloatEnvironment environment;
   const std::size_t helpers = task_count == 0 ? 0 : task_count - 1;
-  const int max_helpers =
-      static_cast<std::size_t>(max_threads - 1) < helpers ? max_threads - 1 : static_cast<int>(helpers);
+  const int most_helpers = std::min(max_threads, kMostThreads) - 1;
+  const int max_helpers = static_cast<std::size_t>(most_helpers) < helpers ? most_helpers : static_cast<int>(helpers);
   const auto work_alone = [&] {
     for (std::size_t task = 0; task < task_count; ++task) function(argument, task, 0);
   };

@@ -3,8 +3,9 @@
 // A call is a job of numbered tasks. The calling thread takes part and never waits for a worker to begin, so a job
 // makes progress whatever the workers do: several callers cannot deadlock, and each gets the workers that are free.
 // Workers are started when first needed, as many as the widest job asked for, never more. They help while processors
-// are left: callers that keep all of them busy work alone, undisturbed. They take no signals, and a
-// caller that is bound to a processor does not bind them. After fork() the child begins with an empty pool.
+// are left: callers that keep all of them busy work alone, undisturbed. A worker that has made room for a caller comes
+// back to a job that is not done when there is room again. They take no signals, and a caller that is bound to a
+// processor does not bind them. After fork() the child begins with an empty pool.
 //
 // Each participant has a share of the tasks of its own, and takes from others' shares when it is done:
 //
@@ -17,6 +18,9 @@
 #include <cstddef>
 
 namespace dmlcpu {
+
+// Enough for any machine, and few enough that scratch memory a thread does not overflow.
+inline constexpr int kMostThreads = 1024;
 
 // Creates the pool, without threads, and counts the processors. Called while only one thread runs: a fork() amid the
 // first job would find the pool half made, or the count.
@@ -39,8 +43,9 @@ using TaskFunction = void (*)(void* argument, std::size_t task, int slot) noexce
 // Tasks that work is cut into for each thread, where it can be, so that none waits long for another.
 inline constexpr int kTasksPerThread = 4;
 
-// Runs task 0 .. task_count - 1 once each, on at most max_threads threads, and returns when all are done. Every
-// participant computes under DefaultFloatEnvironment. If no worker can be started, the caller does the work alone.
+// Runs task 0 .. task_count - 1 once each, on at most max_threads threads and kMostThreads, and returns when all are
+// done. Every participant computes under DefaultFloatEnvironment. If no worker can be started, the caller does the work
+// alone.
 void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument);
 
 // The same with any callable: body(task, slot).

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SEED
+from process_memory import IS_SANITIZED
 
 linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="threads are counted on Linux")
 BINDS_THREADS = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
@@ -332,5 +333,61 @@ for _ in range(1000):  # until the worker has begun
         break
     time.sleep(0.01)
 assert is_free()
+print("done")
+""")
+
+
+@linux_only
+@pytest.mark.skipif(not BINDS_THREADS or IS_SANITIZED, reason="one processor, or slower than a process may be")
+def test_a_worker_that_has_made_room_comes_back() -> None:
+    """Callers that keep all processors busy send it away from a job, of which much is left when they are done."""
+    assert run_script("""
+from dmlcpu import _core
+
+def product(length, num_threads):
+    rows = [(1, (length, length), (length, 1), False, output) for output in (False, False, True)]
+    names = [(name, None) for name in ("a", "b", "output")]
+    compiled = _core.bind_operator("FLOAT_PRODUCT", names, rows, {}, "scalar", num_threads, print, tuple)
+    ones = np.ones((length, length), np.float32)
+    return lambda: compiled.dispatch({"a": ones, "b": ones})
+
+before = set(os.listdir("/proc/self/task"))
+product(200, 2)()
+(worker,) = set(os.listdir("/proc/self/task")) - before
+
+def worked():  # ticks of the clock
+    fields = open(f"/proc/self/task/{worker}/stat").read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+long, short = product(1200, 2), product(300, 1)
+ended, enough = threading.Event(), threading.Event()
+
+def work():
+    long()
+    ended.set()
+
+def disturb():
+    while not enough.is_set():
+        short()
+
+caller = threading.Thread(target=work)
+others = [threading.Thread(target=disturb) for _ in range(_core.usable_processor_count())]
+begun = worked()
+caller.start()
+while worked() < begun + 2 and not ended.is_set():
+    time.sleep(0.001)
+for other in others:
+    other.start()
+seen = None
+while seen != worked() and not ended.is_set():  # until the worker rests
+    seen = worked()
+    time.sleep(0.1)
+enough.set()
+for other in others:
+    other.join()
+rested = worked()
+has_ended = ended.is_set()  # where the machine is very slow
+caller.join()
+assert has_ended or worked() > rested + 2, (rested, worked())
 print("done")
 """)
