@@ -48,7 +48,7 @@ const TensorLayout& OperatorDesc::tensor(std::size_t index) const {
 
 const std::optional<TensorLayout>& OperatorDesc::optional_tensor(std::size_t index) const {
   static const std::optional<TensorLayout> kNone;
-  return index == kAbsent ? kNone : tensors.at(index);
+  return index < tensors.size() ? tensors[index] : kNone;
 }
 
 const std::vector<std::int64_t>& OperatorDesc::attribute(const std::string& name) const {

@@ -58,7 +58,7 @@ struct OperatorDesc {
   bool operator==(const OperatorDesc&) const = default;
 
   const TensorLayout& tensor(std::size_t index) const;  // throws std::invalid_argument where it is absent
-  const std::optional<TensorLayout>& optional_tensor(std::size_t index) const;  // none where it is, or of kAbsent
+  const std::optional<TensorLayout>& optional_tensor(std::size_t index) const;  // none where it is
   const std::vector<std::int64_t>& attribute(const std::string& name) const;
 };
 

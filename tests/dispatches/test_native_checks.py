@@ -99,6 +99,21 @@ def test_batches_of_products(operator: str) -> None:
             bind(operator, product(a, b), {}, {})
 
 
+def test_products_of_fewer_tensors_and_more() -> None:
+    """What is missing at the end is none; what is absent behind the output changes nothing."""
+    for count in range(1, len(PRODUCT)):
+        with pytest.raises(ValueError, match="lacks a required tensor"):
+            bind("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", dict([*PRODUCT.items()][:count]), {}, {})
+    a, b = np.float32([[1, 2, 3]]), np.float32([[4], [5], [6]])
+    rows: list[Any] = [
+        (int(TensorDataType.FLOAT32), shape, (shape[1], 1), False, shape == (1, 1))
+        for shape in ((1, 3), (3, 1), (1, 1))
+    ]
+    names = [(name, None) for name in ("a", "b", "output", "absent")]
+    product = _core.bind_operator("FLOAT_PRODUCT", names, [*rows, None], {}, "scalar", 1, not_called, tuple)
+    assert product.dispatch({"a": a, "b": b}).tolist() == [[32]]
+
+
 @pytest.mark.parametrize("height", [2**32, 2**63 - 1])
 def test_sizes_of_images_are_in_range(height: int) -> None:
     """An axis that repeats takes no memory, however long it is."""

@@ -21,7 +21,7 @@ class DequantizedProduct final : public OfCodedMatrix<TiledFloatProduct> {
  public:
   DequantizedProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
                      const CodedMatrix& matrix)
-      : OfCodedMatrix(matrix, std::move(operator_desc), execution_target, geometry, kPanelColumns,
+      : OfCodedMatrix(matrix, std::move(operator_desc), execution_target, geometry, kCodedOutput, kPanelColumns,
                       geometry.m <= kFewRows ? 0 : as_size(kFloatBlockTerms * kPanelColumns) * sizeof(float)),
         kernels_(matrix.bits() == 4 ? target().kernels().dequantized_product->of_4_bits
                                     : target().kernels().dequantized_product->of_8_bits) {}

@@ -54,7 +54,7 @@ class FloatProduct final : public TiledFloatProduct {
   FloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
                BlocksOfB blocks, std::int64_t columns)
       : TiledFloatProduct(
-            std::move(operator_desc), execution_target, geometry, columns,
+            std::move(operator_desc), execution_target, geometry, kOutput, columns,
             blocks == BlocksOfB::packed_by_tasks ? as_size(kFloatBlockTerms * kFloatPanelColumns) * sizeof(float) : 0),
         blocks_(blocks) {
     // A broadcast tensor can be of sizes that no memory has. An element becomes a row of a panel at most: 256 bytes.

@@ -13,15 +13,16 @@
 namespace dmlcpu {
 namespace {
 
-// The first tensor of the desc; the output is the last one.
 constexpr std::size_t kA = 0;
 
 }  // namespace
 
 TiledFloatProduct::TiledFloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target,
-                                     const MatrixGeometry& geometry, std::int64_t tile_columns, std::size_t own_size)
+                                     const MatrixGeometry& geometry, std::size_t output, std::int64_t tile_columns,
+                                     std::size_t own_size)
     : CompiledOperator(std::move(operator_desc), execution_target),
       geometry_(geometry),
+      output_(output),
       tile_columns_(tile_columns),
       row_tiles_(divide_up(geometry.m, kFloatTileRows)),
       column_tiles_(divide_up(geometry.n, tile_columns)),
@@ -60,9 +61,8 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
   const std::int64_t columns = std::min(tile_columns_, geometry_.n - column);
   const float* a =
       static_cast<const float*>(tensors[kA]) + MatrixGeometry::offset(geometry_.a, index) + row * geometry_.a.row;
-  float* output = static_cast<float*>(tensors[desc().tensors.size() - 1]) +
-                  MatrixGeometry::offset(geometry_.output, index) + row * geometry_.output.row +
-                  column * geometry_.output.column;
+  float* output = static_cast<float*>(tensors[output_]) + MatrixGeometry::offset(geometry_.output, index) +
+                  row * geometry_.output.row + column * geometry_.output.column;
   auto* a_values = reinterpret_cast<float*>(own + a_values_);
   float* sums = geometry_.stages_output() ? reinterpret_cast<float*>(own + sums_) : output;
   const std::int64_t sums_row = geometry_.stages_output() ? columns : geometry_.output.row;

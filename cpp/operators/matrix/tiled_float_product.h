@@ -23,9 +23,9 @@ class TiledFloatProduct : public CompiledOperator {
   std::size_t temporary_size() const final { return as_size(participants()) * participant_size_; }
 
  protected:
-  // own_size bytes of scratch memory are accumulate()'s.
+  // output is its tensor's number; a's is 0. own_size bytes of scratch memory are accumulate()'s.
   TiledFloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
-                    std::int64_t tile_columns, std::size_t own_size);
+                    std::size_t output, std::int64_t tile_columns, std::size_t own_size);
 
   // Of b: the matrix's product, and the first of the terms and columns.
   struct Terms {
@@ -48,6 +48,7 @@ class TiledFloatProduct : public CompiledOperator {
   void run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept;
 
   MatrixGeometry geometry_;
+  std::size_t output_;
   std::int64_t tile_columns_, row_tiles_, column_tiles_, tasks_;
   std::size_t a_values_ = 0, sums_ = 0, participant_size_ = 0;
 };

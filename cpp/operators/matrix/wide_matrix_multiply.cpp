@@ -39,9 +39,9 @@ class DequantizedMatrix {
         scale_type_(desc.tensor(tensor + 1).type),
         scale_number_(tensor + 1),
         zero_point_number_(tensor + 2),
-        scale_(line_parameter(desc, desc.tensors[scale_number_], line, length)),
-        zero_point_(line_parameter(desc, desc.tensors[zero_point_number_], line, length)) {
-    const std::optional<TensorLayout>& zero_point = desc.tensors[zero_point_number_];
+        scale_(line_parameter(desc, desc.optional_tensor(scale_number_), line, length)),
+        zero_point_(line_parameter(desc, desc.optional_tensor(zero_point_number_), line, length)) {
+    const std::optional<TensorLayout>& zero_point = desc.optional_tensor(zero_point_number_);
     if (zero_point && zero_point->type != type_) {
       throw std::invalid_argument(desc.type + ": a zero point is of its matrix's data type");
     }
@@ -79,7 +79,7 @@ class WideMatrixMultiply final : public CompiledOperator {
   WideMatrixMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(matrix_geometry(desc(), desc().tensor(kA), desc().tensor(kB), desc().tensor(kOutput),
-                                  desc().tensors[kBias])),
+                                  desc().optional_tensor(kBias))),
         a_(desc(), kA, Line::rows, geometry_.parameter_rows),
         b_(desc(), kB, Line::columns, geometry_.n),
         row_tiles_(divide_up(geometry_.m, kTileRows)),

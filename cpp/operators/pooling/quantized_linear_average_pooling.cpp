@@ -148,7 +148,7 @@ void QuantizedLinearAveragePooling::check_parameters() const {
 }
 
 void QuantizedLinearAveragePooling::fill_parameter(const TensorPointers& tensors, Tensor tensor, float* values) const {
-  const std::optional<TensorLayout>& layout = desc().tensors[tensor];
+  const std::optional<TensorLayout>& layout = desc().optional_tensor(tensor);
   if (!layout || layout->sizes[1] == 1) {
     std::fill_n(values, plan_.lanes, layout ? value_as_float(tensors[tensor], layout->type) : 0.0F);
     return;

@@ -29,7 +29,8 @@ namespace dmlcpu {
 
 // A tensor that may be absent, as null.
 inline const TensorLayout* optional_tensor(const OperatorDesc& desc, std::size_t index) {
-  return desc.tensors.at(index) ? &*desc.tensors[index] : nullptr;
+  const std::optional<TensorLayout>& layout = desc.optional_tensor(index);
+  return layout ? &*layout : nullptr;
 }
 
 class ScaledRuns {

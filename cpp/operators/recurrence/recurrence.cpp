@@ -133,7 +133,8 @@ class Recurrence final : public CompiledOperator {
   std::size_t prepared_size() const override { return product_->prepared_size(); }
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     const auto layout_of = [&](std::size_t tensor) {
-      return desc().tensors[tensor] ? &*desc().tensors[tensor] : nullptr;
+      const std::optional<TensorLayout>& layout = desc().optional_tensor(tensor);
+      return layout ? &*layout : nullptr;
     };
     product_->prepare({.scale_layout = layout_of(kScale),
                        .scale = static_cast<const float*>(owned[kScale]),
@@ -148,7 +149,7 @@ class Recurrence final : public CompiledOperator {
   // Floats of states that a task computes, in some microseconds.
   static constexpr std::int64_t kStatesOfTask = 2048;
 
-  bool has(std::size_t tensor) const { return tensor < desc().tensors.size() && desc().tensors[tensor].has_value(); }
+  bool has(std::size_t tensor) const { return desc().optional_tensor(tensor).has_value(); }
   RecurrentSizes checked_sizes();
   void check_recurrence() const;
   void plan_copies();

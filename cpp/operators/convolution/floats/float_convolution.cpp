@@ -115,7 +115,7 @@ class FloatConvolution final : public CompiledOperator {
   }
 
  private:
-  bool has_bias() const { return desc().tensors[kBias].has_value(); }
+  bool has_bias() const { return desc().optional_tensor(kBias).has_value(); }
   std::size_t bias_size() const { return as_size(geometry_.output_channels) * sizeof(float); }
 
   void check_bias() const {
