@@ -2,38 +2,45 @@
 // model for texts of other lengths, take the same block: it is in the caches, and its pages are there.
 #pragma once
 
-#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "runtime/aligned_buffer.h"
-#include "runtime/brief_lock.h"
 
 namespace dmlcpu {
 
-// As many blocks are kept as there were dispatches at once, each as large as the largest that it was needed for, and a
-// quarter more at most. A block that is given back is freed if it is more than twice as large as the largest request of
-// the last 64 to 128 dispatches, such as a long prompt's amid tokens. A thread that cannot take the lock allocates a
-// block, or frees the one that it gives back.
+// As many blocks are kept as there were dispatches at once, up to kMostKept, each as large as the largest that it was
+// needed for, and a quarter more at most. A block that is given back is freed if it is more than twice as large as the
+// largest request of the last 64 to 128 dispatches, such as a long prompt's amid tokens. There is no lock, which a
+// thread could hold that does not exist in a child of fork().
 class BlockPool {
  public:
-  // A block of at least so many bytes, uninitialised. May be called by any number of threads at once. Throws
-  // std::bad_alloc.
-  AlignedBuffer take(std::size_t bytes);
-  void give_back(AlignedBuffer block) noexcept;
+  static constexpr std::size_t kMostKept = 64;
+  using Block = std::unique_ptr<AlignedBuffer>;
+
+  BlockPool() = default;
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  // A block of at least so many bytes, uninitialised; null for none. May be called by any number of threads at once.
+  // Throws std::bad_alloc.
+  Block take(std::size_t bytes);
+  void give_back(Block block) noexcept;
 
  private:
-  static constexpr int kWindow = 64;  // dispatches
+  static constexpr unsigned kWindow = 64;  // dispatches
 
+  void keep(Block block) noexcept;
   void count(std::size_t bytes) noexcept;
-  bool is_needed(std::size_t size) const noexcept { return size / 2 <= std::max(largest_, largest_before_); }
 
-  BriefLock lock_;  // of all that follows
-  std::vector<AlignedBuffer> free_;
-  std::size_t largest_ = 0, largest_before_ = 0;  // taken in this window, and in the one before
-  int counted_ = 0;                               // in this window
+  std::array<std::atomic<AlignedBuffer*>, kMostKept> places_{};  // of blocks that are kept; null where there is none
+  std::atomic<std::size_t> largest_{0}, largest_before_{0};      // taken in this window, and in the one before
+  std::atomic<unsigned> counted_{0};
 };
 
 // A block for the time of a dispatch.
@@ -44,11 +51,11 @@ class BlockLease {
   BlockLease(const BlockLease&) = delete;
   BlockLease& operator=(const BlockLease&) = delete;
 
-  std::uint8_t* data() const { return block_.data(); }
+  std::uint8_t* data() const { return block_ == nullptr ? nullptr : block_->data(); }
 
  private:
   BlockPool& pool_;
-  AlignedBuffer block_;
+  BlockPool::Block block_;
 };
 
 }  // namespace dmlcpu
