@@ -3,10 +3,6 @@
 #include <bit>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#endif
-
 #include "runtime/brief_lock.h"
 
 namespace dmlcpu {
@@ -39,7 +35,7 @@ class KeptBlocks {
     constexpr int kLarger = 2;
     const int place = place_of(size);
     RecycledBlock* found = nullptr;
-    if (!lock_.hold()) return found;
+    if (!try_hold()) return found;
     for (int i = place; found == nullptr && i <= place + kLarger && i < kSizes; ++i) found = stacks_[i];
     if (found != nullptr) remove(*found);
     lock_.release();
@@ -49,7 +45,7 @@ class KeptBlocks {
   // Keeps a block of at most kMostKept bytes; those that have been here the longest make room for it.
   void keep(RecycledBlock* block) noexcept {
     RecycledBlock* removed = block;  // a list by `older`
-    if (lock_.hold()) {
+    if (try_hold()) {
       removed = nullptr;
       while (bytes_ + block->bytes.size() > kMostKept) {
         RecycledBlock* const oldest = oldest_;
@@ -63,7 +59,7 @@ class KeptBlocks {
   }
 
   bool give_up() noexcept {
-    if (!lock_.hold()) return false;
+    if (!try_hold()) return false;
     RecycledBlock* removed = nullptr;
     while (oldest_ != nullptr) {
       RecycledBlock* const oldest = oldest_;
@@ -76,16 +72,15 @@ class KeptBlocks {
     return has_freed;
   }
 
-  // In a child of fork(). What a thread that is not there was about to change is given up.
-  void begin_anew() noexcept {
-    if (!lock_.is_held()) return;
-    for (RecycledBlock*& stack : stacks_) stack = nullptr;
-    oldest_ = newest_ = nullptr;
-    bytes_ = 0;
-    lock_.release();
+ private:
+  bool try_hold() noexcept {
+    return lock_.try_hold([this]() noexcept {
+      for (RecycledBlock*& stack : stacks_) stack = nullptr;
+      oldest_ = newest_ = nullptr;
+      bytes_ = 0;
+    });
   }
 
- private:
   static void free_all(RecycledBlock* blocks) noexcept {
     while (blocks != nullptr) delete std::exchange(blocks, blocks->older);
   }
@@ -119,10 +114,6 @@ class KeptBlocks {
 };
 
 constinit KeptBlocks kept;
-
-#if defined(__unix__) || defined(__APPLE__)
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { kept.begin_anew(); });
-#endif
 
 }  // namespace
 

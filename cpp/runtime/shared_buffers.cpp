@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,11 +27,15 @@ std::size_t hash_of(const AlignedBuffer& buffer) {
 
 }  // namespace
 
-// Waits as long as a thread may not run that holds the lock. In a child of fork() it may never.
+// Lists that were being changed cannot be walked, so that their entries are not freed: that is the little that each
+// keeps of a buffer beside its bytes.
+void SharedBuffers::forget_all() noexcept { std::construct_at(&entries_); }
+
+// Waits as long as the system may not run a thread that holds the lock.
 bool SharedBuffers::hold_lock() noexcept {
   constexpr int kAttempts = 1000;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (lock_.hold()) return true;
+    if (lock_.try_hold([this]() noexcept { forget_all(); })) return true;
     std::this_thread::yield();
   }
   return false;

@@ -14,9 +14,9 @@ namespace dmlcpu {
 
 class SharedBuffers {
  public:
-  // Returns a buffer of the same bytes that somebody still holds, or this one, which later calls may then find. May be
-  // called by any number of threads at once, and in a child of fork(), where it may share nothing. Throws
-  // std::bad_alloc, and has then kept nothing.
+  // Returns a buffer of the same bytes that somebody still holds, or this one, which later calls may then find: not if
+  // another thread kept the lock for long, nor in a child of fork() what was shared before, if one held it just then.
+  // May be called by any number of threads at once. Throws std::bad_alloc, and has then kept nothing.
   std::shared_ptr<const AlignedBuffer> shared(AlignedBuffer buffer);
 
  private:
@@ -26,6 +26,7 @@ class SharedBuffers {
   };
 
   bool hold_lock() noexcept;
+  void forget_all() noexcept;
 
   // Entries by what their hashes leave of a division by the number of lists. Every length of a text brings constants of
   // its own, such as masks, which plans by the hundred hold: one list of them all would take longer than packing.

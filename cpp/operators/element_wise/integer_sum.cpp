@@ -135,9 +135,19 @@ bool IntegerSums::are_same(const Parameters& parameters, const AddRun& run) {
          is_same(parameters.output, run.output_parameters);
 }
 
+bool IntegerSums::try_hold() noexcept {
+  return lock_.try_hold([this]() noexcept { forget(); });
+}
+
+void IntegerSums::forget() noexcept {
+  comes_again_ = is_looking_ = has_looked_ = false;
+  added_ = 0;
+  found_.reset();
+}
+
 const char* IntegerSums::words() {
   constexpr const char* kFloats = "in floats, until parameters have come again";
-  if (!lock_.hold()) return kFloats;
+  if (!try_hold()) return kFloats;
   const char* const words = found_        ? "in integers, which make the same codes of all pairs"
                             : has_looked_ ? "in floats, as integers make other codes of some pairs"
                                           : kFloats;
@@ -147,12 +157,10 @@ const char* IntegerSums::words() {
 
 AddFunction IntegerSums::function_for(AddRun& run, std::size_t count) {
   constexpr std::size_t kLeastAdded = 4 * kPairs;
-  if (!lock_.hold()) return kernels_.run;
+  if (!try_hold()) return kernels_.run;
   if (!are_same(last_, run)) {
     last_ = {run.a_parameters, run.b_parameters, run.output_parameters};
-    comes_again_ = is_looking_ = has_looked_ = false;
-    added_ = 0;
-    found_.reset();
+    forget();
   }
   added_ = std::min(added_ + count, kLeastAdded);
   const bool looks = comes_again_ && !is_looking_ && !has_looked_ && added_ == kLeastAdded;
@@ -167,7 +175,7 @@ AddFunction IntegerSums::function_for(AddRun& run, std::size_t count) {
     } catch (const std::bad_alloc&) {  // floats need no memory
       return kernels_.run;
     }
-    if (lock_.hold()) {
+    if (try_hold()) {
       if (are_same(last_, run)) {
         found_ = integers;
         has_looked_ = true;

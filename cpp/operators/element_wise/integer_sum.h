@@ -40,6 +40,8 @@ class IntegerSums {
     AddOperand a, b, output;
   };
   static bool are_same(const Parameters& parameters, const AddRun& run);
+  bool try_hold() noexcept;
+  void forget() noexcept;
 
   const AddKernels& kernels_;
   BriefLock lock_;
