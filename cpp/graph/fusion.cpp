@@ -43,7 +43,8 @@ class Fuser {
   static bool laid_out_alike(const GraphStep& step, std::span<const std::size_t> operands) {
     const TensorLayout& output = step.tensors.back()->layout;
     return dense_codes(output) && std::ranges::all_of(operands, [&](std::size_t number) {
-             const std::optional<Placement>& operand = step.tensors.at(number);
+             if (number >= step.inputs) return false;  // compiling the step will say so
+             const std::optional<Placement>& operand = step.tensors[number];
              return operand && same_sizes(operand->layout, output) && dense_codes(operand->layout);
            });
   }

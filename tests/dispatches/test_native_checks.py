@@ -182,6 +182,14 @@ def test_nodes_of_graphs_write_something() -> None:
             bind_graph(values, [(operator, "node", (0,), (), {})])
 
 
+def test_stages_of_graphs_have_their_operands() -> None:
+    values = [(int(kind), name, int(TensorDataType.UINT8), (1, 4, 2, 2), None) for kind, name in ((0, "x"), (1, "y"))]
+    for operator in ("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "CODE_TABLE"):
+        for inputs in ((), (0,)):
+            with pytest.raises(ValueError, match="lacks"):
+                bind_graph(values, [(operator, "node", inputs, (1,), {})])
+
+
 def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
     def bind_array(array: np.ndarray[Any, Any]) -> _core.BoundGraph:
         return bind_graph([array], [])
