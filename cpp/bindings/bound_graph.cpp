@@ -29,7 +29,7 @@ BoundGraph::BoundGraph(const GivenGraph& given, const std::string& isa, int num_
       other.emplace(Predecessor{.graph = predecessor->graph(), .changed = std::move(*changed)});
     }
   }
-  graph_ = std::make_unique<CompiledGraph>(graph, target, std::move(shared), other);
+  without_gil([&] { graph_ = std::make_unique<CompiledGraph>(graph, target, std::move(shared), other); });
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const GraphValue& value = graph.values[i];
     if (value.kind == ValueKind::constant && !arrays_[i]) constants_.emplace(i, ArrayRule(value.layout));

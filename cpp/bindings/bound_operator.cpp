@@ -38,7 +38,7 @@ BoundOperator::BoundOperator(std::string type, const std::vector<BindingName>& n
     PyUnicode_InternInPlace(&names_[i].name.ptr());
     for (std::size_t j = 0; j < names.size(); ++j) names_[i].length += names[j].first == name && tensors[j];
   }
-  operator_ = compile_operator(std::move(desc), target);
+  without_gil([&] { operator_ = compile_operator(std::move(desc), target); });
   state_ = has_owned_ ? State::fresh : State::ready;
 }
 

@@ -9,6 +9,10 @@
 namespace dmlcpu {
 namespace {
 
+// Of steps that copy. Made when the library is loaded, as a fork() amid a first use would leave the child waiting.
+const std::string kCopy = "COPY";
+const GraphAttributes kNoAttributes;
+
 bool same_place(const Placement& a, const Placement& b) {
   return a.buffer == b.buffer && a.offset == b.offset && same_strides(a.layout, b.layout.strides);
 }
@@ -314,15 +318,9 @@ void Placer::add_operator(const NodePointer& node) {
 
 }  // namespace
 
-const std::string& GraphStep::type() const {
-  static const std::string copy = "COPY";
-  return is_copy ? copy : node->type;
-}
+const std::string& GraphStep::type() const { return is_copy ? kCopy : node->type; }
 
-const GraphAttributes& GraphStep::attributes() const {
-  static const GraphAttributes none;
-  return is_copy ? none : node->attributes;
-}
+const GraphAttributes& GraphStep::attributes() const { return is_copy ? kNoAttributes : node->attributes; }
 
 PlacedGraph place_graph(const Graph& graph) {
   check_graph(graph);

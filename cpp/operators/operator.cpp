@@ -176,12 +176,14 @@ std::size_t CompiledOperator::persistent_size() const {
 
 namespace {
 
+// Made when the library is loaded: were it at the first use, a fork() amid that would leave the child waiting.
+const auto kRows = [] {
+  std::unordered_map<std::string_view, const OperatorRow*> rows;
+  for (const OperatorRow& row : kOperators) rows.emplace(row.type, &row);
+  return rows;
+}();
+
 const OperatorRow& row_of(const std::string& type) {
-  static const std::unordered_map<std::string_view, const OperatorRow*> kRows = [] {
-    std::unordered_map<std::string_view, const OperatorRow*> rows;
-    for (const OperatorRow& row : kOperators) rows.emplace(row.type, &row);
-    return rows;
-  }();
   const auto found = kRows.find(type);
   if (found == kRows.end()) throw std::invalid_argument("no operator is named " + type);
   return *found->second;
