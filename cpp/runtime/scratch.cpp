@@ -1,16 +1,47 @@
 #include "runtime/scratch.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
+namespace {
+
+constexpr unsigned kWindow = 1 << 14;  // calls
+
+class Scratch {
+ public:
+  std::uint8_t* take(std::size_t size) {
+    largest_ = std::max(largest_, size);
+    if (buffer_.size() < size) resize(size);
+    if (++counted_ == kWindow) begin_window();
+    return buffer_.data();
+  }
+
+ private:
+  void begin_window() {
+    counted_ = 0;
+    const std::size_t needed = std::max(largest_, largest_before_);
+    largest_before_ = std::exchange(largest_, 0);
+    if (buffer_.size() / 2 > needed) resize(needed);
+  }
+
+  void resize(std::size_t size) {
+    buffer_ = AlignedBuffer();  // freed first: the old and the new never stand side by side
+    buffer_ = AlignedBuffer(size);
+  }
+
+  AlignedBuffer buffer_;
+  std::size_t largest_ = 0, largest_before_ = 0;  // taken in this window, and in the one before
+  unsigned counted_ = 0;                          // in this window
+};
+
+}  // namespace
 
 std::uint8_t* thread_scratch(std::size_t size) {
-  thread_local AlignedBuffer buffer;
-  if (buffer.size() < size) {
-    buffer = AlignedBuffer();  // freed first: the old and the new never stand side by side
-    buffer = AlignedBuffer(size);
-  }
-  return buffer.data();
+  thread_local Scratch scratch;
+  return scratch.take(size);
 }
 
 }  // namespace dmlcpu

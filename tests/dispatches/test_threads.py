@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,6 +186,34 @@ def test_threads_that_end_leave_no_memory_behind() -> None:
     for _ in range(dispatches):
         run_threads(1, dispatch)
     assert resident_bytes() - before < most_left
+
+
+@measures_memory
+def test_memory_of_a_large_dispatch_goes_back_when_small_ones_follow() -> None:
+    calls = 1 << 15
+
+    def product(rows: int, length: int) -> tuple[Any, Arrays]:
+        desc = dmlcpu.MatrixMultiplyIntegerOperatorDesc(
+            a_tensor=tensor("UINT8", rows, length),
+            a_zero_point_tensor=None,
+            b_tensor=tensor("UINT8", length, length),
+            b_zero_point_tensor=None,
+            output_tensor=tensor("INT32", rows, length),
+        )
+        return compiled(dmlcpu.Device(num_threads=1), desc), inputs_of(desc)
+
+    (small, few), (large, many) = product(1, 8), product(300, 4000)
+    most_left = large.binding_properties.temporary_resource_size / 2
+
+    def work(_: int) -> None:
+        small.dispatch(**few)
+        before = resident_bytes()
+        large.dispatch(**many)
+        for _ in range(calls):
+            small.dispatch(**few)
+        assert resident_bytes() - before < most_left
+
+    run_threads(1, work)
 
 
 # Sums of so many taps are sums of halves, and those of theirs.
