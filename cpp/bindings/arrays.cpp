@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -160,6 +162,9 @@ py::array ArrayRule::allocate() const {
 
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
                            const std::optional<std::vector<std::int64_t>>& strides) {
+  if (type < 0 || type > std::numeric_limits<std::underlying_type_t<DataType>>::max()) {
+    throw std::invalid_argument("no data type has this number");
+  }
   if (sizes.size() > kMaxRank) throw std::invalid_argument("a tensor's rank is above 8");
   if (strides && strides->size() != sizes.size()) throw std::invalid_argument("a tensor has a stride for each size");
   TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size()};

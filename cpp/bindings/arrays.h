@@ -49,8 +49,8 @@ struct ArrayRule {
   pybind11::array allocate() const;
 };
 
-// Packed without strides. Throws std::invalid_argument for a rank above 8, strides that are more or fewer than the
-// sizes, and packed sizes that overflow.
+// Packed without strides. Throws std::invalid_argument for a type beyond all numbers of data types, a rank above 8,
+// strides that are more or fewer than the sizes, and packed sizes that overflow.
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
                            const std::optional<std::vector<std::int64_t>>& strides);
 

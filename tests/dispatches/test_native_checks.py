@@ -190,6 +190,14 @@ def test_stages_of_graphs_have_their_operands() -> None:
                 bind_graph(values, [(operator, "node", inputs, (1,), {})])
 
 
+@pytest.mark.parametrize("number", [-251, 0, 9, 256 + int(TensorDataType.UINT8), 2**31 - 1])
+def test_data_types_have_numbers(number: int) -> None:
+    tensor = (number, (4,), (1,), False)
+    rows: list[Any] = [(*tensor, False), (*tensor, True)]
+    with pytest.raises(ValueError, match="data type"):
+        _core.bind_operator("COPY", [("x", None), ("y", None)], rows, {}, "scalar", 1, not_called, not_called)
+
+
 def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
     def bind_array(array: np.ndarray[Any, Any]) -> _core.BoundGraph:
         return bind_graph([array], [])
