@@ -223,7 +223,7 @@ class CallMemo {
       if (tensor.argument) {
         PyObject* object = arguments.objects[*tensor.argument];
         held[i] = is_plain_array(object) ? py::reinterpret_borrow<py::object>(object) : py::array::ensure(object);
-        if (!held[i]) throw py::error_already_set();
+        if (!held[i]) return py::none();
       } else {
         held[i] = tensor.constant ? tensor.constant : new_output(*rules[i], tensor.without_axes);
       }
