@@ -35,6 +35,7 @@ namespace {
 #include "kernels/gemm/requantize_avx512_vnni.inl.h"
 
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
+static_assert(kMostPanelColumns % kNr == 0);
 constexpr std::size_t kTileRows = kMr, kMostParts = 4;
 constexpr std::size_t kMostTermsCopied = 1536;   // of rows that are copied to L1
 constexpr std::size_t kMostFilter = 1 << 20;     // bytes of b that stay in L2 while all rows pass by

@@ -31,6 +31,7 @@ namespace {
 #include "kernels/gemm/requantize_avx2.inl.h"
 
 constexpr std::size_t kMr = 6, kNr = 16, kKr = 4;
+static_assert(kMostPanelColumns % kNr == 0);
 
 inline __m256i load_codes(const std::uint8_t* codes) noexcept {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(codes));

@@ -24,6 +24,7 @@ namespace {
 #include "kernels/gemm/requantize_avx512_vnni.inl.h"
 
 constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
+static_assert(kMostPanelColumns % kNr == 0);
 
 // A panel of b is mostly in the level-2 cache, or behind it: it is fetched as many steps of k ahead as take 896
 // vpdpbusd, at most 64, which are 8 KiB, a quarter of the smallest level-1 cache. Rows of a that are long are fetched,

@@ -20,6 +20,7 @@ namespace {
 #include "kernels/gemm/requantize_avx2.inl.h"
 
 constexpr std::size_t kMr = 6, kNr = 16, kKr = 4;
+static_assert(kMostPanelColumns % kNr == 0);
 
 template <std::size_t rows>
 void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {

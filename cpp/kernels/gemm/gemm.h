@@ -66,6 +66,9 @@
 
 namespace dmlcpu {
 
+// Every nr divides it.
+inline constexpr std::size_t kMostPanelColumns = 64;
+
 // Offset of the only segment.
 inline constexpr std::size_t kOnlySegment = 0;
 

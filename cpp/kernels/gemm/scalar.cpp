@@ -8,6 +8,7 @@ namespace {
 #include "kernels/gemm/block_tiles.inl.h"
 
 constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
+static_assert(kMostPanelColumns % kNr == 0);
 
 std::int32_t value_of(std::uint8_t code, bool is_signed) noexcept {
   return is_signed ? static_cast<std::int8_t>(code) : std::int32_t{code};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/gemm/gemm.h"
 #include "operators/sizes.h"
 #include "operators/strides/staging.h"
 #include "runtime/aligned_buffer.h"
@@ -15,7 +16,7 @@ constexpr std::size_t kGroup = 4;  // k of one 32-bit group
 // Rows of neighbouring codes: four of them are interleaved at a time, some columns at a time.
 void pack_rows_of_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                         std::size_t panel_bytes, std::uint8_t* panels) {
-  constexpr std::size_t kColumns = 512;  // a multiple of every nr
+  constexpr std::size_t kColumns = 8 * kMostPanelColumns;
   alignas(64) std::uint8_t zeros[kColumns];
   std::memset(zeros, b.flip, sizeof(zeros));  // zeros once they are flipped
   for (std::size_t column = 0; column < as_size(block.columns); column += kColumns) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/gemm/gemm.h"
 #include "operators/buffer_layout.h"
 #include "operators/sizes.h"
 #include "runtime/aligned_buffer.h"
@@ -52,7 +53,6 @@ void PackedMatrices::pack_part(const std::uint8_t* b, std::int64_t matrix, std::
   std::uint8_t* panels = packed_matrix + as_size(part * kPanelsOfPart) * panels_.bytes();
   pack_right(pack_, right_matrix(geometry_, b, matrix, flip_), {0, geometry_.k, columns.first, columns.count},
              panels_.nr, panels_.k_padded, panels);
-  constexpr std::size_t kMostPanelColumns = 64;
   alignas(kAlignment) constexpr std::int32_t kZeros[kPanelsOfPart * kMostPanelColumns] = {};
   std::int32_t* sums = reinterpret_cast<std::int32_t*>(packed_matrix + panels_.columns() * panels_.k_padded);
   gemm_.multiply({.a = ones,
