@@ -114,6 +114,13 @@ def test_products_of_fewer_tensors_and_more() -> None:
     assert product.dispatch({"a": a, "b": b}).tolist() == [[32]]
 
 
+def test_products_whose_terms_no_steps_can_have() -> None:
+    product: dict[str, Tensor | None] = {"a": ("UINT8", (1, 2**63 - 1)), "a_zero_point": None}
+    product |= {"b": ("UINT8", (2**63 - 1, 1)), "b_zero_point": None, "output": ("INT32", (1, 1))}
+    with pytest.raises(MemoryError, match=r"^MATRIX_MULTIPLY_INTEGER: .* beyond any memory$"):
+        bind("MATRIX_MULTIPLY_INTEGER", product, {}, {"a": (0, 0), "b": (0, 0)})
+
+
 @pytest.mark.parametrize("height", [2**32, 2**63 - 1])
 def test_sizes_of_images_are_in_range(height: int) -> None:
     """An axis that repeats takes no memory, however long it is."""

@@ -1,6 +1,7 @@
 #include "operators/matrix/packed_matrices.h"
 
 #include <algorithm>
+#include <new>
 
 #include "kernels/gemm/gemm.h"
 #include "operators/buffer_layout.h"
@@ -12,7 +13,9 @@ namespace dmlcpu {
 PanelSizes::PanelSizes(const MatrixGeometry& geometry, const GemmKernels& kernels)
     : nr(kernels.nr),
       k_padded(round_up(as_size(geometry.k), kernels.kr)),
-      count(divide_up(geometry.n, static_cast<std::int64_t>(kernels.nr))) {}
+      count(divide_up(geometry.n, static_cast<std::int64_t>(kernels.nr))) {
+  if (k_padded > INT64_MAX) throw std::bad_alloc();
+}
 
 StridedCodes right_matrix(const MatrixGeometry& geometry, const std::uint8_t* b, std::int64_t matrix,
                           std::uint8_t flip) {

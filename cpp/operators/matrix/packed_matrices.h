@@ -18,6 +18,7 @@ struct PanelSizes {
   std::size_t k_padded;  // terms, in whole steps of the kernel
   std::int64_t count;
 
+  // Throws std::bad_alloc for a k that no whole steps can have: of tensors that repeat an element, k is of any size.
   PanelSizes(const MatrixGeometry& geometry, const GemmKernels& kernels);
 
   std::size_t columns() const { return as_size(count) * nr; }
