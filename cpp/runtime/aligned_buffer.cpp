@@ -3,7 +3,7 @@
 #include "runtime/out_of_memory.h"
 #include "runtime/recycled_memory.h"
 
-// Sanitizers see the end of what they allocate themselves.
+// The address sanitizer finds what is touched past the end of what operator new allocates, not of mappings.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define DMLCPU_CHECKS_ADDRESSES
@@ -36,6 +36,7 @@ std::uint8_t* map_large_pages(std::size_t size) {
   if (mapping == MAP_FAILED) throw std::bad_alloc();
   auto* const begin = static_cast<std::uint8_t*>(mapping);
   const std::size_t head = (kLargePage - reinterpret_cast<std::uintptr_t>(begin) % kLargePage) % kLargePage;
+  // Where these fail, no page of theirs was ever touched.
   if (head != 0) munmap(begin, head);
   munmap(begin + head + whole_pages(size), kLargePage - head);
   madvise(begin + head, whole_pages(size), MADV_HUGEPAGE);  // advice: it may fail
@@ -70,7 +71,8 @@ AlignedBuffer::AlignedBuffer(std::size_t size) : bytes_(size == 0 ? nullptr : al
 void AlignedBuffer::Free::operator()(std::uint8_t* bytes) const noexcept {
 #ifdef DMLCPU_MAPS_LARGE_PAGES
   if (size >= kLargePage) {
-    munmap(bytes, whole_pages(size));
+    // A process that has as many mappings as it may have cannot cut one in two: then its pages go back alone.
+    if (munmap(bytes, whole_pages(size)) != 0) madvise(bytes, whole_pages(size), MADV_DONTNEED);
     return;
   }
 #endif
