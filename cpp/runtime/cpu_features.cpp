@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -173,18 +174,9 @@ int cgroup_processor_limit() {
 }
 
 int affinity_processor_count() {
-#if defined(__linux__)
-  // Machines with more processors than a cpu_set_t holds need a larger mask: double it until the kernel accepts.
-  for (std::size_t bits = CPU_SETSIZE; bits <= (std::size_t{1} << 20); bits *= 2) {
-    cpu_set_t* set = CPU_ALLOC(bits);
-    if (set == nullptr) break;
-    const bool known = sched_getaffinity(0, CPU_ALLOC_SIZE(bits), set) == 0;
-    const int count = known ? CPU_COUNT_S(CPU_ALLOC_SIZE(bits), set) : 0;
-    CPU_FREE(set);
-    if (known) return std::max(1, count);
-  }
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int count = 0;
+  for (const unsigned long word : processors_of(0)) count += std::popcount(word);
+  return std::max(1, count != 0 ? count : static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 #if defined(__linux__) && defined(_SC_LEVEL1_DCACHE_SIZE)
@@ -236,6 +228,18 @@ bool has_fast_streaming_stores() noexcept { return kHasFastStreamingStores; }
 bool halves_wide_products() noexcept { return kIsZen4; }
 
 CacheSizes cache_sizes() noexcept { return kCaches; }
+
+std::vector<unsigned long> processors_of([[maybe_unused]] int thread) {
+#if defined(__linux__)
+  // Machines with more processors than a cpu_set_t holds need a larger mask: double it until the kernel accepts.
+  for (std::size_t bits = CPU_SETSIZE; bits <= (std::size_t{1} << 20); bits *= 2) {
+    std::vector<unsigned long> words(bits / (8 * sizeof(unsigned long)));
+    auto* const set = reinterpret_cast<cpu_set_t*>(words.data());
+    if (sched_getaffinity(thread, words.size() * sizeof(unsigned long), set) == 0) return words;
+  }
+#endif
+  return {};
+}
 
 int usable_processor_count() {
   const int affinity = affinity_processor_count();

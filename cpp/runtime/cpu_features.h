@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "runtime/isa.h"
 
@@ -32,6 +33,10 @@ struct CacheSizes {
   std::size_t level_3;
 };
 CacheSizes cache_sizes() noexcept;
+
+// The processors that a thread may run on, as bits: bit i of a word of n bits is processor i of n. Empty where the
+// system does not tell; of one size otherwise. thread is its number, 0 for the calling one. Throws std::bad_alloc.
+std::vector<unsigned long> processors_of(int thread);
 
 // Processors that this process may use: its affinity, and where a container limits its share of time, that share
 // rounded up. At least 1.

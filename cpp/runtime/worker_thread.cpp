@@ -1,6 +1,10 @@
 #include "runtime/worker_thread.h"
 
+#include <algorithm>
+#include <functional>
+#include <new>
 #include <thread>
+#include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -10,6 +14,8 @@
 #include <sched.h>
 #include <unistd.h>
 #endif
+
+#include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 namespace {
@@ -33,14 +39,18 @@ class SignalsBlocked {
 #endif
 };
 
-// Beside the processors of the thread that started this one.
+// A new thread may run where the one may that started it: this one also where the process's first thread may.
 void take_processors_of_process() noexcept {
 #if defined(__linux__)
-  cpu_set_t own, all;
-  // Fails where there are more processors than a set has room for. A sandbox may forbid what changes nothing, too.
-  if (sched_getaffinity(getpid(), sizeof all, &all) == 0 && sched_getaffinity(0, sizeof own, &own) == 0) {
-    CPU_OR(&all, &all, &own);
-    if (!CPU_EQUAL(&all, &own)) sched_setaffinity(0, sizeof all, &all);
+  try {
+    const std::vector<unsigned long> own = processors_of(0);
+    std::vector<unsigned long> all = processors_of(getpid());
+    if (all.size() != own.size()) return;
+    std::ranges::transform(all, own, all.begin(), std::bit_or<>());
+    // A sandbox may forbid to ask for what is so already.
+    if (all == own) return;
+    sched_setaffinity(0, all.size() * sizeof(unsigned long), reinterpret_cast<const cpu_set_t*>(all.data()));
+  } catch (const std::bad_alloc&) {  // then it does without
   }
 #endif
 }
