@@ -216,6 +216,9 @@ const StageRole& operator_stage_role(const std::string& type) { return row_of(ty
 
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
   const DefaultFloatEnvironment environment;
+  if (target.num_threads < 1 || target.num_threads > kMostThreads) {
+    throw std::invalid_argument("threads are 1 to " + std::to_string(kMostThreads));
+  }
   if (desc.tensors.size() > kMaxTensors) {
     throw std::invalid_argument("an operator has at most " + std::to_string(kMaxTensors) + " tensors");
   }
