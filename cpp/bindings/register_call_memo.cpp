@@ -234,8 +234,8 @@ class CallMemo {
     return result_of(std::span(outputs).first(output_count), call->result_type);
   }
 
-  // What tells a call from others, if that tells everything, and such a call was made before: one that does not come
-  // again, as with numbers that are computed, is not worth remembering. Else None.
+  // The signature of a call, which is to be remembered if it is made. None if its arguments are more than a signature
+  // can tell, or at its first time: many calls never come again, as with numbers that are computed.
   py::object sign(const py::tuple& positional, const py::dict& named) {
     Signature signature(constant_types_, opaque_bases_);
     Arguments arguments;
@@ -309,7 +309,7 @@ class CallMemo {
            rule.accept(py::reinterpret_borrow<py::array>(array)) != nullptr;
   }
 
-  // By hash: a signature that is taken for another's second is remembered early, and no more.
+  // By hashes alone: where two signatures have the same one, a call is remembered at its first time, which is no harm.
   bool seen_before(std::string_view signature) {
     const std::lock_guard lock(mutex_);
     if (seen_.size() >= kMostSeen) seen_.clear();

@@ -81,9 +81,12 @@ class CompiledGraph {
     bool is_copy;  // as of a GraphStep
     std::shared_ptr<CompiledOperator> compiled;
     std::vector<Address> bound, owned;
-    bool initialized = false;                // in a predecessor
-    std::shared_ptr<CompiledOperator> like;  // one there, until initialize,
-    TensorSet same;                          // and what it owns that is the same
+    // Whether `compiled` is a predecessor's operator, which has packed its constants.
+    bool initialized = false;
+    // Else the predecessor's operator of the same node, if there is one, and which of its constants are the same:
+    // what is packed of these may be shared. Null after initialize.
+    std::shared_ptr<CompiledOperator> like;
+    TensorSet same;
   };
   struct Step {
     Operator first;

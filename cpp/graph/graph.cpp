@@ -110,7 +110,7 @@ void check_view(const Graph& graph, const GraphNode& node) {
             "data types differ");
   }
   const TensorLayout& input = graph.values[*node.inputs[0]].layout;
-  require((!node.is_whole() && node.view != View::slice) || !is_four_bits(output.type), node,
+  require((!node.joins_inputs() && node.view != View::slice) || !is_four_bits(output.type), node,
           "no address is that of a 4-bit element");
   if (node.view == View::join) return check_whole(graph, node, output);
   if (node.view == View::interleave) return check_interleave(graph, node, output);

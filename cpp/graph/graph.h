@@ -11,9 +11,10 @@
 //   EXPAND                         axes of length 1 repeated to the output's length
 //   JOIN         axis              the inputs one after the other along an axis
 //   INTERLEAVE   axis              index i along the axis is index i / n of input i % n, of n inputs
-//   REINTERPRET                    the memory of the input as another tensor, both with the strides they were given.
-//                                  What no element of the input takes up is what lies there: zeros around a value of
-//                                  its own that a node writes, in an array or a part of another value the rest of it
+//   REINTERPRET                    the memory of the input as another tensor, both with the strides they were given,
+//                                  which may reach bytes between or behind the input's elements: in an array, or where
+//                                  the input is a part of another value, they are what lies there; in the memory of a
+//                                  value that a node writes they are zeros
 //
 // Values that nodes write and only nodes read are laid out in memory as the graph's compiler likes best.
 #pragma once
@@ -54,8 +55,8 @@ struct GraphNode {
   GraphNode(std::string type, std::string name, Inputs inputs, Outputs outputs, GraphAttributes attributes);
 
   bool is_view() const { return view != View::none; }
-  // Whether a view makes a whole of its inputs.
-  bool is_whole() const { return view == View::join || view == View::interleave; }
+  // Whether it is a view that puts its inputs together.
+  bool joins_inputs() const { return view == View::join || view == View::interleave; }
 
   std::string type;
   std::string name;  // for descriptions and profiles

@@ -49,7 +49,7 @@ class Placer {
     place_bound_values();
     channels_last_ = find_channels_last();
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-      if (graph_.nodes[i]->is_whole()) place_parts(*graph_.nodes[i]);
+      if (graph_.nodes[i]->joins_inputs()) place_parts(*graph_.nodes[i]);
       if (graph_.nodes[i]->view == View::reshape) place_source(*graph_.nodes[i]);
     }
     for (const NodePointer& node : graph_.nodes) node->is_view() ? resolve_view(node) : add_operator(node);
@@ -177,7 +177,7 @@ void Placer::place_source(const GraphNode& node) {
 // Whether a value has no place yet, and what computes it can write it anywhere.
 bool Placer::is_free(std::size_t value) const {
   const GraphNode* producer = producers_[value];
-  return !places_[value] && !reinterpreted_[value] && (!producer->is_view() || producer->is_whole());
+  return !places_[value] && !reinterpreted_[value] && (!producer->is_view() || producer->joins_inputs());
 }
 
 Placement Placer::part_of_whole(const GraphNode& node, std::size_t input) const {
@@ -263,7 +263,7 @@ Placement Placer::copy_of_bytes(const NodePointer& node, Placement from, std::si
 
 void Placer::resolve_view(const NodePointer& node) {
   const std::size_t output = node->outputs[0];
-  if (node->is_whole()) {
+  if (node->joins_inputs()) {
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       const Placement part = part_of_whole(*node, i);
       const Placement& input = *places_[*node->inputs[i]];

@@ -26,7 +26,8 @@ MatrixSizes matrix_sizes(const TensorLayout& layout) {
   return sizes;
 }
 
-// A stride that is never walked is that of a packed matrix, which the conditions of fast ways are met by.
+// An axis of length 1 may have any stride. It gets that of a packed matrix, so that rows and columns which are
+// contiguous are found to be.
 MatrixStrides matrix_strides(const TensorLayout& layout) {
   const MatrixSizes sizes = matrix_sizes(layout);
   MatrixStrides strides = {{0, 0}, layout.strides[layout.rank - 2], layout.strides[layout.rank - 1]};

@@ -55,7 +55,8 @@ void pack_columns_of_right(const PackKernels& kernels, const StridedCodes& b, co
 // Codes of any strides: stretches of a column are copied, then taken apart.
 void pack_elements_of_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                             std::size_t panel_bytes, std::uint8_t* panels) {
-  // So many codes lie in as many cache lines at most, 16 KiB: half of a level-1 cache keeps them for the next columns.
+  // At worst each code of a stretch is in a cache line of its own. 256 lines are 16 KiB, half of a level-1 cache: they
+  // are still there when the next columns read the codes beside them.
   constexpr std::int64_t kStretch = 256;
   alignas(64) std::uint8_t codes[kStretch];
   for (std::int64_t k = 0; k < block.rows; k += kStretch) {

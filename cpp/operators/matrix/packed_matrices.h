@@ -41,8 +41,8 @@ class PackedMatrices {
   std::vector<std::size_t> packing() const;
   void pack(const std::uint8_t* b, std::uint8_t* packed) const;
 
-  // The same in parts, which several threads may pack: a part has whole cache lines of each row of b, in as many
-  // streams as the caches follow. Needs k_padded ones.
+  // The same in parts, which several threads may pack at once. A part is so many panels that it reads whole cache lines
+  // of each row of b, and so few that the caches follow all that are written. `ones` are k_padded of them.
   std::int64_t parts() const { return divide_up(panels_.count, kPanelsOfPart); }
   struct Columns {
     std::int64_t first, count;

@@ -25,7 +25,8 @@ ProductStrides product_strides(const ConvolutionGeometry& geometry, const Produc
 // Where the segments of a product stand: offsets from a window's beginning, and in a panel of the packed filter.
 struct ProductSegments {
   std::vector<std::size_t> activations, filter;
-  // Of a window's rows, where a segment has several and the last one too many, which are not to be summed.
+  // Of the single rows of a window, where a segment has several of them and the last one more than the window: the
+  // terms that are too many are no part of its sum. Empty where whole segments are summed.
   std::vector<std::size_t> summed;
 };
 
