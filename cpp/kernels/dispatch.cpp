@@ -1,6 +1,7 @@
 #include "kernels/dispatch.h"
 
 #include <array>
+#include <cstddef>
 
 #include "runtime/cpu_features.h"
 
@@ -179,6 +180,9 @@ const std::string& unavailable_reason(Isa isa) {
 }
 
 std::vector<KernelOrigin> kernel_origins(Isa isa) {
+  // The columns of the table, each a pointer, behind the row's names: one more needs a line here.
+  constexpr std::size_t kColumns = 30;
+  static_assert(sizeof(KernelTable) == offsetof(KernelTable, gemm) + kColumns * sizeof(void*));
   const KernelTable& row = kernel_table(isa);
   std::vector<KernelOrigin> origins;
   const auto append = [&](const char* family, auto column) {

@@ -55,8 +55,6 @@ struct OperatorDesc {
   std::vector<std::optional<TensorLayout>> tensors;
   std::map<std::string, std::vector<std::int64_t>> attributes;  // by field name; a number is an array of one
 
-  bool operator==(const OperatorDesc&) const = default;
-
   const TensorLayout& tensor(std::size_t index) const;  // throws std::invalid_argument where it is absent
   const std::optional<TensorLayout>& optional_tensor(std::size_t index) const;  // none where it is
   const std::vector<std::int64_t>& attribute(const std::string& name) const;

@@ -15,9 +15,18 @@
 namespace dmlcpu {
 namespace {
 
-constexpr MatrixTensors kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
-constexpr MatrixTensors kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, kAbsent, 8};
-constexpr MatrixTensors kToFloat = {0, 1, 2, 3, 4, 5, kAbsent, kAbsent, 6, 7};
+constexpr MatrixTensors kInteger = {.a = 0, .a_zero_point = 1, .b = 2, .b_zero_point = 3, .output = 4};
+constexpr MatrixTensors kQuantizedLinear = {.a = 0,
+                                            .a_scale = 1,
+                                            .a_zero_point = 2,
+                                            .b = 3,
+                                            .b_scale = 4,
+                                            .b_zero_point = 5,
+                                            .output_scale = 6,
+                                            .output_zero_point = 7,
+                                            .output = 8};
+constexpr MatrixTensors kToFloat = {
+    .a = 0, .a_scale = 1, .a_zero_point = 2, .b = 3, .b_scale = 4, .b_zero_point = 5, .bias = 6, .output = 7};
 
 class MatrixMultiply final : public CompiledOperator {
  public:

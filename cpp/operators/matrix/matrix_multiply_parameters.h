@@ -12,9 +12,9 @@ namespace dmlcpu {
 
 // The number of each tensor in the desc of an operator; kAbsent for those that it does not have.
 struct MatrixTensors {
-  std::size_t a, a_scale, a_zero_point;
-  std::size_t b, b_scale, b_zero_point;
-  std::size_t output_scale, output_zero_point, bias, output;
+  std::size_t a, a_scale = kAbsent, a_zero_point;
+  std::size_t b, b_scale = kAbsent, b_zero_point;
+  std::size_t output_scale = kAbsent, output_zero_point = kAbsent, bias = kAbsent, output;
 };
 
 // A scale or zero point of rows or columns.
