@@ -139,6 +139,17 @@ def convolution_case(
         ((1, 129, 40, 71), (129, 1, 3, 3), {"group_count": (129,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 37, 9, 9), (37, 1, 5, 5), {"group_count": (37,), "strides": (2, 2), "start_padding": (2, 2)}),
         ((1, 65, 3, 4), (65, 1, 7, 7), {"group_count": (65,), "start_padding": (9, 3), "end_padding": (3, 9)}),
+        # Of windows that slide along rows: over the edges of runs, in images narrower than they are, of several outputs.
+        ((1, 65, 5, 39), (65, 1, 3, 3), {"group_count": (65,), "start_padding": (1, 1), "end_padding": (1, 1)}),
+        ((2, 24, 6, 19), (24, 1, 5, 5), {"group_count": (24,), "start_padding": (2, 0), "end_padding": (2, 4)}),
+        ((1, 40, 9, 30), (80, 1, 7, 7), {"group_count": (40,), "start_padding": (3, 3), "end_padding": (3, 3)}),
+        ((1, 17, 4, 3), (17, 1, 9, 9), {"group_count": (17,), "start_padding": (4, 11), "end_padding": (4, 2)}),
+        (
+            (1, 33, 9, 33),
+            (33, 1, 7, 7),
+            {"group_count": (33,), "strides": (2, 2), "start_padding": (3, 3), "end_padding": (3, 3)},
+        ),
+        ((1, 16, 20, 21), (16, 1, 3, 9), {"group_count": (16,), "strides": (3, 2), "dilations": (2, 1)}),
         # Many groups of several channels, or of several outputs: in chunks of groups, tasks and staged runs.
         ((2, 48, 9, 8), (32, 3, 3, 3), {"group_count": (16,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 130, 20, 71), (195, 2, 3, 3), {"group_count": (65,), "strides": (2, 1), "start_padding": (1, 1)}),
@@ -161,7 +172,7 @@ def test_several_tiles(
 
 
 @pytest.mark.parametrize("channels", [1, 15, 16, 17, 31, 33, 64, 65, 130])
-@pytest.mark.parametrize("window", [1, 3, 5])
+@pytest.mark.parametrize("window", [1, 3, 5, 7, 9])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_channel_counts(

@@ -9,6 +9,8 @@
 //   input [a0 b0 c0] [a1 b1 c1]   ->   staged [a0 b0 c0] [a1 b1 c1]   ->   output [a0 a1 b0 b1 c0 c1]
 //
 // The filter lies chunk by chunk of groups, within these output by output, within these tap by tap.
+//
+// Windows of one channel, of a usual width and without dilation, slide: a run is a row of pixels then, padding and all.
 #include <algorithm>
 #include <array>
 
@@ -35,16 +37,27 @@ constexpr std::int64_t kRuns = 16;
 // Of a chunk, half of a level-1 cache, and what its groups are multiples of: four of the widest vectors.
 constexpr std::int64_t kVectorLanes = 16, kChunkBytes = 16384, kChunkLanes = 4 * kVectorLanes;
 
+// Whether the kernels have these windows of one channel, and are faster with them than tap by tap.
+bool windows_slide(const ConvolutionGeometry& geometry) {
+  constexpr std::int64_t kLeast = 3, kMost = 9, kNarrow = 16;
+  const std::int64_t columns = geometry.kernel_width, stride = geometry.stride_width;
+  if (geometry.group_input_channels() != 1 || geometry.dilation_width != 1 || stride > 2) return false;
+  if (columns < kLeast || columns > kMost || columns % 2 == 0) return false;
+  // Windows that overlap by one column share little but what padding there is.
+  return columns - stride > 1 || geometry.output_width <= kNarrow;
+}
+
 class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
  public:
   FloatGroupedConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry), target_(target) {
+      : geometry_(geometry), target_(target), slides_(windows_slide(geometry)) {
     // Tasks of one thread would only break up what goes through a chunk of the filter together.
     pixels_of_task_ = target.num_threads == 1 ? pixels() : divide_up(pixels(), target.num_threads * kTasksPerThread);
     const std::int64_t groups_of_chunk = kChunkBytes / static_cast<std::int64_t>(sizeof(float)) / taps();
     chunk_ = std::max(groups_of_chunk / kChunkLanes, std::int64_t{1}) * kChunkLanes;
     BufferLayout own;
-    own.take(as_size(kRuns * taps()), sizeof(FloatDepthwiseTap));
+    own.take(slides_ ? 0 : as_size(kRuns * taps()), sizeof(FloatDepthwiseTap));
+    rows_at_ = own.take(slides_ ? as_size(kRuns * geometry.kernel_height) : 0, sizeof(const float*));
     staged_at_ = own.take(stages() ? as_size(kStagedPixels) : 0, as_size(geometry.output_channels) * sizeof(float));
     participant_size_ = own.size();
     BufferLayout shared;
@@ -72,19 +85,27 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
   void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
 
   std::string describe() const override {
-    return "algorithm: float32 depthwise, groups as lanes\nkernel: " + kernel_words(target_, "float_depthwise") + "\n" +
+    return std::string("algorithm: float32 depthwise, groups as lanes") + (slides_ ? ", windows slide" : "") +
+           "\nkernel: " + kernel_words(target_, "float_depthwise") + "\n" +
            tasks_line(tasks(), participants(), counted(pixels_of_task_, "pixel"));
   }
 
  private:
-  // What a participant works with, beside the tensors: runs that wait to be computed, the taps of each. The bias is
-  // that of each channel's first output, then of its second ...
+  // What a participant works with, beside the tensors: runs that wait to be computed, the taps of each, or the rows of
+  // the image where windows slide. The bias is that of each channel's first output, then of its second ...
   struct Waiting {
     const float *zeros, *bias;
     FloatDepthwiseTap* taps;
+    const float** rows;
     float* staged;
     std::array<PixelRun, kRuns> runs;
     std::int64_t count = 0, pixels = 0;
+  };
+
+  // Of groups, for one of their outputs; its filter.
+  struct ChunkOfOutput {
+    std::int64_t group, count;
+    const float *filter, *bias;
   };
 
   std::int64_t taps() const { return geometry_.reduction(); }
@@ -105,13 +126,17 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
 
   void run_row(const FloatConvolutionDispatch& dispatch, const PixelRun& pixels, Waiting& waiting) const noexcept;
   void find_taps(const float* input, const PixelRun& pixels, const float* zeros, FloatDepthwiseTap* tap) const noexcept;
+  void find_rows(const float* input, const PixelRun& pixels, const float** row) const noexcept;
   void convolve(const FloatConvolutionDispatch& dispatch, Waiting& waiting) const noexcept;
+  void convolve_run(const Waiting& waiting, std::int64_t index, const ChunkOfOutput& chunk,
+                    float* output) const noexcept;
   void scatter(const float* staged, const PixelRun& run, float* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
+  bool slides_;
   std::int64_t pixels_of_task_ = 1, chunk_ = kChunkLanes;
-  std::size_t staged_at_ = 0, participant_size_ = 0, bias_at_ = 0, shared_size_ = 0;
+  std::size_t rows_at_ = 0, staged_at_ = 0, participant_size_ = 0, bias_at_ = 0, shared_size_ = 0;
 };
 
 void FloatGroupedConvolution::run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
@@ -128,6 +153,7 @@ void FloatGroupedConvolution::run(const FloatConvolutionDispatch& dispatch, std:
     Waiting waiting = {.zeros = zeros,
                        .bias = bias,
                        .taps = reinterpret_cast<FloatDepthwiseTap*>(own),
+                       .rows = reinterpret_cast<const float**>(own + rows_at_),
                        .staged = reinterpret_cast<float*>(own + staged_at_),
                        .runs = {}};
     const std::int64_t first = static_cast<std::int64_t>(task) * pixels_of_task_;
@@ -147,11 +173,12 @@ void FloatGroupedConvolution::run_row(const FloatConvolutionDispatch& dispatch, 
   // The first tap of a row is the last to enter the image, its last one the first to leave it.
   const std::int64_t begin = inside(0).begin, end = std::max(begin, inside(geometry_.kernel_width - 1).end);
   for (std::int64_t x = 0, count = 0; x < pixels.count; x += count) {
-    count = begin <= x && x < end ? end - x : 1;
+    count = slides_ ? pixels.count - x : begin <= x && x < end ? end - x : 1;
     if (stages()) count = std::min(count, kStagedPixels);
     if (waiting.count == kRuns || (stages() && waiting.pixels + count > kStagedPixels)) convolve(dispatch, waiting);
     const PixelRun run = {pixels.n, pixels.row, pixels.column + x, count};
-    find_taps(dispatch.input, run, waiting.zeros, waiting.taps + waiting.count * taps());
+    slides_ ? find_rows(dispatch.input, run, waiting.rows + waiting.count * geometry_.kernel_height)
+            : find_taps(dispatch.input, run, waiting.zeros, waiting.taps + waiting.count * taps());
     waiting.runs[as_size(waiting.count++)] = run;
     waiting.pixels += count;
   }
@@ -177,6 +204,15 @@ void FloatGroupedConvolution::find_taps(const float* input, const PixelRun& pixe
   }
 }
 
+void FloatGroupedConvolution::find_rows(const float* input, const PixelRun& pixels, const float** row) const noexcept {
+  const std::int64_t first = pixels.row * geometry_.stride_height - geometry_.padding_top;
+  for (std::int64_t i = 0; i < geometry_.kernel_height; ++i) {
+    const std::int64_t y = first + i * geometry_.dilation_height;
+    const bool inside = y >= 0 && y < geometry_.input_height;
+    row[i] = inside ? input + pixels.n * geometry_.input.n + y * geometry_.input.h : nullptr;
+  }
+}
+
 void FloatGroupedConvolution::convolve(const FloatConvolutionDispatch& dispatch, Waiting& waiting) const noexcept {
   const auto output_of = [&](const PixelRun& run) {
     return dispatch.output + run.n * geometry_.output.n + run.row * geometry_.output.h +
@@ -186,21 +222,13 @@ void FloatGroupedConvolution::convolve(const FloatConvolutionDispatch& dispatch,
   for (std::int64_t group = 0; group < groups(); group += chunk_) {
     const std::int64_t count = std::min(chunk_, groups() - group);
     for (std::int64_t output = 0; output < outputs(); ++output, filter += count * taps()) {
+      const float* bias = waiting.bias == nullptr ? nullptr : waiting.bias + output * groups() + group;
+      const ChunkOfOutput chunk = {.group = group, .count = count, .filter = filter, .bias = bias};
       float* staged = waiting.staged;
       for (std::int64_t i = 0; i < waiting.count; ++i) {
         const PixelRun& run = waiting.runs[as_size(i)];
         float* of_run = stages() ? staged + output * run.count * groups() : output_of(run);
-        target_.kernels().float_depthwise->convolve(
-            {.taps = waiting.taps + i * taps(),
-             .tap_count = as_size(taps()),
-             .filter = filter,
-             .filter_row_stride = as_size(count),
-             .bias = waiting.bias == nullptr ? nullptr : waiting.bias + output * groups() + group,
-             .pixels = as_size(run.count),
-             .first_channel = as_size(group),
-             .channels = as_size(count),
-             .output = of_run + group,
-             .output_pixel_stride = as_size(stages() ? groups() : geometry_.output.w)});
+        convolve_run(waiting, i, chunk, of_run + group);
         staged += run.count * geometry_.output_channels;
       }
     }
@@ -212,6 +240,41 @@ void FloatGroupedConvolution::convolve(const FloatConvolutionDispatch& dispatch,
     staged += run.count * geometry_.output_channels;
   }
   waiting.count = waiting.pixels = 0;
+}
+
+void FloatGroupedConvolution::convolve_run(const Waiting& waiting, std::int64_t index, const ChunkOfOutput& chunk,
+                                           float* output) const noexcept {
+  const PixelRun& run = waiting.runs[as_size(index)];
+  const std::size_t output_step = as_size(stages() ? groups() : geometry_.output.w);
+  if (!slides_) {
+    target_.kernels().float_depthwise->convolve({.taps = waiting.taps + index * taps(),
+                                                 .tap_count = as_size(taps()),
+                                                 .filter = chunk.filter,
+                                                 .filter_row_stride = as_size(chunk.count),
+                                                 .bias = chunk.bias,
+                                                 .pixels = as_size(run.count),
+                                                 .first_channel = as_size(chunk.group),
+                                                 .channels = as_size(chunk.count),
+                                                 .output = output,
+                                                 .output_pixel_stride = output_step});
+    return;
+  }
+  target_.kernels().float_depthwise->convolve_windows(
+      {.image_rows = waiting.rows + index * geometry_.kernel_height,
+       .image_columns = as_size(geometry_.input_width),
+       .image_step = as_size(geometry_.input.w),
+       .first_column = run.column * geometry_.stride_width - geometry_.padding_left,
+       .stride = as_size(geometry_.stride_width),
+       .rows = as_size(geometry_.kernel_height),
+       .columns = as_size(geometry_.kernel_width),
+       .filter = chunk.filter,
+       .filter_row_stride = as_size(chunk.count),
+       .bias = chunk.bias,
+       .pixels = as_size(run.count),
+       .first_channel = as_size(chunk.group),
+       .channels = as_size(chunk.count),
+       .output = output,
+       .output_pixel_stride = output_step});
 }
 
 void FloatGroupedConvolution::scatter(const float* staged, const PixelRun& run, float* output) const noexcept {
