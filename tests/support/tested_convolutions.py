@@ -105,18 +105,21 @@ def edge_shapes() -> list[ConvolutionShape]:
         # Read in place although the last step of k reaches into the next pixels, and behind the last one into none.
         *(ConvolutionShape(channels, 7, (257,), (1,)) for channels in (1, 3, 5, 24)),
         ConvolutionShape(3, 5, (11, 13), (1, 1), groups=2, batch=3),
+        # Gathered as whole pixels, in several tiles and of several images, or a group at a time.
+        *(ConvolutionShape(channels, 7, (9, 61), (1, 1)) for channels in (3, 5, 58, 67)),
+        *(ConvolutionShape(4, 9, (3, 35), (1, 1), groups=groups, batch=3) for groups in (2, 256, 257)),
         # Tiles that copy what they read, of several images; rows of the output longer than tiles.
         ConvolutionShape(128, 3, (40, 40), batch=3, **three),
         ConvolutionShape(128, 3, (70, 70), batch=2, **three),
         ConvolutionShape(64, 5, (131, 131), strides=(2, 2), **three),
-        ConvolutionShape(64, 3, (90, 90), (3, 3), dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
+        ConvolutionShape(64, 3, (90, 90), (3, 2), dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 0)),
         ConvolutionShape(16, 4, (70, 600), **three),
         ConvolutionShape(32, 3, (70, 140), groups=2, **three),
         ConvolutionShape(32, 1, (370, 370), (2, 1), start_padding=(1, 0)),
         ConvolutionShape(32, 40, (3, 1000), **three),
         # More images than are copied at a time, since tiles would have much in common; pixels, and windows' rows.
         *(
-            ConvolutionShape(channels, outputs, (90, 250), (3, 3), batch=3, dilations=(12, 1), **around)
+            ConvolutionShape(channels, outputs, (90, 250), (3, 2), batch=3, dilations=(12, 1), **around)
             for channels, outputs in ((64, 1), (16, 40))
         ),
         # Pixels of a copy that are whole steps apart, in bands of rows, too.

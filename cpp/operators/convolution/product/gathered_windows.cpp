@@ -34,7 +34,7 @@ void pack_kernel_row(const ConvolutionGeometry& geometry, const PackKernels& ker
 
 // Pixels of one image that pixel_stride bytes follow each other: a copy, or of planes a transposition.
 void pack_pixels(const ConvolutionGeometry& geometry, const PackKernels& kernels, std::uint8_t flip,
-                 const std::uint8_t* data, std::int64_t pixel_stride, std::int64_t count, std::size_t k_padded,
+                 const std::uint8_t* data, std::int64_t pixel_stride, std::int64_t count, std::size_t row_bytes,
                  std::uint8_t* rows) {
   const std::int64_t channels = geometry.group_input_channels();
   if (geometry.input.c != 1) {
@@ -44,17 +44,28 @@ void pack_pixels(const ConvolutionGeometry& geometry, const PackKernels& kernels
                        .columns = as_size(count),
                        .flip = flip,
                        .output = rows,
-                       .output_row_stride = k_padded});
-  } else if (pixel_stride == channels && as_size(channels) == k_padded) {
-    kernels.copy(data, as_size(count * channels), flip, rows);
+                       .output_row_stride = row_bytes});
+  } else if (gathers_whole_pixels(geometry)) {
+    kernels.copy(data, as_size(count * pixel_stride), flip, rows);
   } else {
-    for (std::int64_t pixel = 0; pixel < count; ++pixel, rows += k_padded) {
+    for (std::int64_t pixel = 0; pixel < count; ++pixel, rows += row_bytes) {
       kernels.copy(data + pixel * pixel_stride, as_size(channels), flip, rows);
     }
   }
 }
 
 }  // namespace
+
+bool gathers_whole_pixels(const ConvolutionGeometry& geometry) {
+  constexpr std::int64_t kMostOfGroups = 1024;  // so that a tile is close to the core for each of the groups
+  const auto pixel_stride = uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width);
+  return geometry.pointwise() && geometry.input.c == 1 && pixel_stride == geometry.input_channels &&
+         (geometry.groups == 1 || geometry.input_channels <= kMostOfGroups);
+}
+
+std::size_t gathered_row_bytes(const ConvolutionGeometry& geometry, std::size_t k_padded) {
+  return gathers_whole_pixels(geometry) ? as_size(geometry.input_channels) : k_padded;
+}
 
 void gather_windows(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
                     std::int64_t group, std::int64_t first, std::int64_t count, std::size_t k_padded,
@@ -64,12 +75,13 @@ void gather_windows(const ConvolutionGeometry& geometry, const PackKernels& kern
   const auto pixel_stride = uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width);
   if (geometry.pointwise() && pixel_stride && (geometry.input.c == 1 || pixel_stride == 1)) {
     const std::int64_t pixels = geometry.image_pixels();
+    const std::size_t of_row = gathered_row_bytes(geometry, k_padded);
     for (const std::int64_t end = first + count; first < end;) {
       const std::int64_t of_image = std::min(end - first, pixels - first % pixels);
       pack_pixels(geometry, kernels, source.flip,
                   data + first / pixels * geometry.input.n + first % pixels * *pixel_stride, *pixel_stride, of_image,
-                  k_padded, rows);
-      rows += as_size(of_image) * k_padded;
+                  of_row, rows);
+      rows += as_size(of_image) * of_row;
       first += of_image;
     }
     return;

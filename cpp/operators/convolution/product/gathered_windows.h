@@ -13,7 +13,14 @@
 
 namespace dmlcpu {
 
-// count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on have any value.
+// Whether rows are pixels of all groups, copied as they follow each other: a product of a group reads its part of them.
+bool gathers_whole_pixels(const ConvolutionGeometry& geometry);
+
+// Bytes from row to row: k_padded, or those of a whole pixel.
+std::size_t gathered_row_bytes(const ConvolutionGeometry& geometry, std::size_t k_padded);
+
+// count pixels from first on (in the order n, height, width) as rows of so many bytes, of which those from k on have
+// any value. Whole pixels are gathered for the first group.
 void gather_windows(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
                     std::int64_t group, std::int64_t first, std::int64_t count, std::size_t k_padded,
                     std::uint8_t* rows);

@@ -162,9 +162,13 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
     return activations_in_place(plan_.copies.planes ? copied.planes : dispatch.source.data, copied, tile);
   }
   std::uint8_t* packed = own + plan_.scratch.activations;
-  gather_windows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile), tile.pixels(), k,
-                 packed);
-  return {packed, k, 0, as_size(geometry_.reduction()), k};
+  const bool are_of_all_groups = gathers_whole_pixels(geometry_);
+  if (tile.group == 0 || !are_of_all_groups) {
+    gather_windows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile), tile.pixels(), k,
+                   packed);
+  }
+  if (are_of_all_groups) packed += tile.group * geometry_.group_input_channels();
+  return {packed, gathered_row_bytes(geometry_, k), 0, as_size(geometry_.reduction()), k};
 }
 
 // A tile's windows where they stand. Of a region, they begin at its first tap.

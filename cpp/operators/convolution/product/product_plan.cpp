@@ -5,6 +5,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/padded/padded_planes.h"
+#include "operators/convolution/product/gathered_windows.h"
 #include "operators/convolution/product/product_estimates.h"
 #include "operators/convolution/product/product_source.h"
 #include "operators/sizes.h"
@@ -259,8 +260,11 @@ ProductScratch lay_out_scratch(const ConvolutionGeometry& geometry, int num_thre
   ProductScratch scratch{};
   const std::size_t pixels = as_size(cut.tiles.pixels), planes = copies.planes ? copies.planes->size() : 0;
   BufferLayout own;
-  scratch.activations = own.take(cut.source.from == ActivationsFrom::gathered || cut.source.gathers_end ? pixels : 0,
-                                 cut.filter.order.k());
+  if (cut.source.from == ActivationsFrom::gathered || cut.source.gathers_end) {
+    const std::size_t k = cut.filter.order.k();
+    scratch.activations = own.take(pixels, gathered_row_bytes(geometry, k));
+    own.take(k);  // the last row may be read behind its codes
+  }
   scratch.activation_sums = own.take(pixels, sizeof(std::int32_t));
   scratch.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(cut.blocks.channels, geometry.group_output_channels())) : 0,
