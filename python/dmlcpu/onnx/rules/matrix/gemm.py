@@ -20,9 +20,9 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.matrix.products import Product, float_product, times
-from dmlcpu.onnx.rules.movement.moved_values import transposed
+from dmlcpu.onnx.rules.movement.moved_values import sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, parameters_of, present, table_of
+from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, as_value, element_type
@@ -55,25 +55,56 @@ class _Dense(QuantizedConvolution):
         return self._rows(super().floats())
 
 
-class Flattened(Deferred):
-    """A dense layer's result, with the shape of a matrix."""
+class Layer(Deferred):
+    """A dense layer's result, with the shape of a matrix.
 
-    def __init__(self, dense: _Dense, shape: tuple[int, ...]) -> None:
-        self._dense = dense
-        self.shape = shape
+    Parts of it that become codes, such as queries, keys and values, each with parameters of their own, are layers by
+    themselves; those that become floats are parts of the whole, which is computed once.
+    """
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        x: AffineTable,
+        weights: Filter,
+        bias: Array | None,
+        whole: tuple[Layer, int] | None = None,
+    ) -> None:
+        self._lowering, self._x, self._weights, self._bias = lowering, x, weights, bias
+        self._whole = whole
+        self.shape = (x.shape[0], weights.codes.shape[0])
 
     @property
     def has_floats(self) -> bool:
-        """Whether the layer's are there."""
-        return self._dense.has_floats
+        """Whether those of the whole are there."""
+        return super().has_floats or (self._whole is not None and self._whole[0].has_floats)
+
+    def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Layer | None:
+        """Return some columns that are neighbours, of all rows."""
+        if shape[0] != self.shape[0] or steps[1] != 1:
+            return None
+        begin, end = int(starts[1]), int(starts[1]) + int(shape[1])
+        weights = self._weights
+        codes, scale, points = weights.codes[begin:end], weights.scale, weights.zero_point
+        if scale.size > 1:
+            scale, points = scale[begin:end], points[begin:end]
+        bias = None if self._bias is None else self._bias[begin:end]
+        whole, first = self._whole or (self, 0)
+        return Layer(self._lowering, self._x, Filter(codes, scale, points), bias, (whole, first + begin))
+
+    def _dense(self) -> _Dense:
+        return _Dense(self._lowering, self._x, self._weights, self._bias)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the layer from codes to codes."""
-        return self._dense.quantized(parameters)
+        return self._dense().quantized(parameters)
 
     def floats(self) -> Tensor:
         """Add the layer in floating point."""
-        return self._dense.computed()
+        if self._whole is None:
+            return self._dense().floats()
+        layer, first = self._whole
+        return computed(self._lowering, sliced_along(self._lowering, layer.computed(), 1, first, self.shape[1]))
 
 
 def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | None, transposed: bool) -> Value:
@@ -91,7 +122,7 @@ def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | Non
         bias = Constant(np.broadcast_to(constant(bias, "a bias").reshape(-1), codes.shape[0]))
 
     def multiplied(codes_of_bias: Array | None) -> Value:
-        return Flattened(_Dense(lowering, x, weights, codes_of_bias), (x.shape[0], codes.shape[0]))
+        return Layer(lowering, x, weights, codes_of_bias)
 
     return with_bias(lowering, bias, weights.unit(x.parameters), codes.shape[0], multiplied)
 

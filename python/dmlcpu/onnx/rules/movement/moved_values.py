@@ -22,14 +22,22 @@ from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, 
 __all__ = ["Moved", "expanded", "join", "joined", "moved", "reshaped", "sliced", "sliced_along", "transposed"]
 
 Move = Callable[[Tensor], Tensor]
+Part = Callable[[Sequence[int], Sequence[int], Sequence[int]], Value | None]
 MoveArray = Callable[..., Array]
 
 
 class Moved(Deferred):
     """A computed value, its elements moved."""
 
-    def __init__(self, lowering: Lowering, source: Deferred | Table, shape: tuple[int, ...], move: Move) -> None:
-        self._lowering, self._source, self._move = lowering, source, move
+    def __init__(
+        self,
+        lowering: Lowering,
+        source: Deferred | Table,
+        shape: tuple[int, ...],
+        move: Move,
+        part: Part | None = None,
+    ) -> None:
+        self._lowering, self._source, self._move, self._part = lowering, source, move, part
         self.shape, self.dtype = shape, element_type(source)
 
     @property
@@ -41,13 +49,23 @@ class Moved(Deferred):
         """Move the codes."""
         return self._move(self._lowering.quantized(self._source, parameters))
 
+    def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value | None:
+        """Return what a part of the source becomes, where such a part is one of the elements moved."""
+        return None if self._part is None else self._part(starts, steps, shape)
+
     def floats(self) -> Tensor:
         """Move the floats."""
         return self._move(self._lowering.floats(self._source))
 
 
 def moved(
-    lowering: Lowering, value: Value, shape: Sequence[int], move: Move, move_array: MoveArray, *lengths: Any
+    lowering: Lowering,
+    value: Value,
+    shape: Sequence[int],
+    move: Move,
+    move_array: MoveArray,
+    *lengths: Any,
+    part: Part | None = None,
 ) -> Value:
     """Return a value with its elements moved.
 
@@ -58,6 +76,7 @@ def moved(
         move: Moves the elements of a tensor.
         move_array: Moves those of an array; it is given the lengths that it depends on.
         lengths: All of those, or other arguments, that may be known only later.
+        part: Returns a part of the result of a source that is computed later; None where it takes all of that.
     """
     if isinstance(value, Table):
         return replace(value, codes=move(value.codes))
@@ -65,7 +84,7 @@ def moved(
         dequantized = moved(lowering, value.dequantized, shape, move, move_array, *lengths)
         return WideCodes(value.parameters, dequantized, lambda: move(value.computed()))
     if isinstance(value, Deferred):
-        return Moved(lowering, value, tuple(shape), move)
+        return Moved(lowering, value, tuple(shape), move, part)
     if isinstance(value, Dequantized) and value.scale.size == 1:
         return replace(value, held=constant_by(move_array, source_of(value.held), *lengths).elements())
     if isinstance(value, Constant | Dequantized):
@@ -100,7 +119,47 @@ def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
         axis = _axis_after_reshape(value.shape, value.axis, lengths)
         if axis is not None:
             return replace(value, held=value.codes.reshape(lengths), axis=axis)
-    return moved(lowering, value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), array_in_shape, *lengths)
+
+    def move(tensor: Tensor) -> Tensor:
+        return lowering.reshaped(tensor, lengths)
+
+    def part(starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value | None:
+        assert isinstance(value, Deferred)
+        return _part_of_reshaped(lowering, value, lengths, starts, steps, shape)
+
+    return moved(lowering, value, lengths, move, array_in_shape, *lengths, part=part)
+
+
+def _part_of_reshaped(
+    lowering: Lowering,
+    source: Deferred,
+    lengths: tuple[int, ...],
+    starts: Sequence[int],
+    steps: Sequence[int],
+    shape: Sequence[int],
+) -> Value | None:
+    """Return a part of a value under another shape, along one axis, where it is one of the value along an axis, too."""
+    axes = [axis for axis, length in enumerate(shape) if length != lengths[axis]]
+    if len(axes) != 1 or steps[axes[0]] != 1:
+        return None
+    [axis] = axes
+    for place in reversed(range(len(source.shape))):
+        if decided_by(_begin_alike, place, *source.shape[:place], *lengths[:axis]):
+            break
+    else:
+        return None
+    behind, inner = math.prod(lengths[axis + 1 :]), math.prod(source.shape[place + 1 :])
+    if behind % inner != 0:
+        return None
+    begin, of_source = [0] * len(source.shape), [*source.shape]
+    begin[place], of_source[place] = starts[axis] * (behind // inner), shape[axis] * (behind // inner)
+    part = source.sliced(begin, [1] * len(begin), of_source)
+    return None if part is None else reshaped(lowering, part, shape)
+
+
+def _begin_alike(count: int, *lengths: int) -> bool:
+    """Return whether lengths, so many of one shape and those of another, have as many elements together."""
+    return math.prod(lengths[:count]) == math.prod(lengths[count:])
 
 
 def _have_as_many(rank: int, *lengths: int) -> bool:
@@ -143,7 +202,13 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
     def move(tensor: Tensor) -> Tensor:
         return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": order})
 
-    return moved(lowering, value, shape, move, lambda array: array.transpose(order))
+    def part(starts: Sequence[int], steps: Sequence[int], lengths: Sequence[int]) -> Value | None:
+        assert isinstance(value, Deferred)
+        before = ([entries[order.index(axis)] for axis in range(len(order))] for entries in (starts, steps, lengths))
+        of_source = value.sliced(*before)
+        return None if of_source is None else transposed(lowering, of_source, order)
+
+    return moved(lowering, value, shape, move, lambda array: array.transpose(order), part=part)
 
 
 def sliced(
