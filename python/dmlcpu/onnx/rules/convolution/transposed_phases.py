@@ -212,9 +212,20 @@ def taps_of(filters: Array, nothing: Array, taps: Sequence[Sequence[int]]) -> Ar
     """
     nothing = nothing.reshape(-1, *(1,) * (filters.ndim - 1))
     for axis, of_axis in enumerate(taps, start=2):
-        after_last = np.broadcast_to(nothing, (*filters.shape[:axis], 1, *filters.shape[axis + 1 :]))
-        filters = np.concatenate([filters, after_last], axis)[(slice(None),) * axis + (list(of_axis),)]
-    return filters
+        if NO_TAP in of_axis:
+            after_last = np.broadcast_to(nothing, (*filters.shape[:axis], 1, *filters.shape[axis + 1 :]))
+            filters = np.concatenate([filters, after_last], axis)
+        filters = filters[(slice(None),) * axis + (_as_slice(of_axis),)]
+    return np.ascontiguousarray(filters)
+
+
+def _as_slice(indices: Sequence[int]) -> slice | list[int]:
+    """Return indices as a slice, which copies nothing, if they are at one distance and NO_TAP is none of them."""
+    step = indices[1] - indices[0] if len(indices) > 1 else 1
+    if NO_TAP in indices or step == 0 or tuple(indices) != tuple(range(indices[0], indices[-1] + step, step)):
+        return list(indices)
+    end = indices[-1] + step
+    return slice(indices[0], None if end < 0 else end, step)
 
 
 def phases_of_node(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> list[list[Phase]]:
