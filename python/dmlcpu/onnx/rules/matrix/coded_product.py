@@ -20,8 +20,8 @@ from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import Tensor, Value
+from dmlcpu.onnx.rules.operands import computed_floats, constant, present
+from dmlcpu.onnx.values import Tensor, Value, element_type
 
 __all__ = ["RULES", "coded_operand", "coded_product"]
 
@@ -65,7 +65,7 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     a = present(value)
     if order is not None:
         raise NotNative("rows of another order")
-    matrix = _matrix_of_blocks(node, codes, scale, zero_point)
+    matrix, rests = _matrix_of_blocks(node, codes, scale, zero_point)
     columns = matrix.codes.shape[0]
     if bias is not None and bias.shape != (columns,):
         raise InvalidModelError(f"node {node}: got a bias of shape {bias.shape}, expected {(columns,)}")
@@ -74,18 +74,38 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     shape = (*a.shape[:-1], columns)
     if 0 in shape:
         return [without_elements(FLOAT32, shape)]
-    if not 2 <= len(shape) <= _MOST_AXES:
+    if rests is not None or not 2 <= len(shape) <= _MOST_AXES:
         a = reshaped(lowering, a, (math.prod(shape[:-1]), matrix.rows))
-    of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS
+    of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS and rests is None
     result = coded_product(
         lowering, a, matrix, of_integers=of_integers and matrix.block_size <= _MOST_OF_QUANTIZED_ROWS
     )
+    if rests is not None:
+        result = on_floats(lowering, FloatBinary.ADD, result, _product_of_means(lowering, a, rests))
     if bias is not None:
         result = on_floats(lowering, FloatBinary.ADD, result, bias)
     return [lowering.reshaped(result, shape)]
 
 
-def _matrix_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None) -> CodedMatrix:
+def _product_of_means(lowering: Lowering, a: Value, rests: Array) -> Tensor:
+    """Return the product of each row's means of blocks and what a block of a column has for each unit of the mean."""
+    floats, blocks = computed_floats(lowering, a), rests.shape[0]
+    rows = floats.shape[0]
+    apart = lowering.reshaped(floats, (rows, blocks, floats.shape[1] // blocks))
+    means = lowering.emit("REDUCE_MEAN", [apart], FLOAT32, (rows, blocks, 1), {"axis": (2,)})
+    return lowering.emit(
+        "FLOAT_PRODUCT", [lowering.reshaped(means, (rows, blocks)), rests], FLOAT32, (rows, rests.shape[1])
+    )
+
+
+def _matrix_of_blocks(
+    node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None
+) -> tuple[CodedMatrix, Array | None]:
+    """Return the matrix of a MatMulNBits, and what is missing where zero points are no integers.
+
+    The latter is for each block and column, and for each unit of the mean of what is multiplied by the block. Kernels
+    have integers as zero points, but HQQ quantizers make others: what is between them is the same for a whole block.
+    """
     rows, columns, bits, block_size = (
         int(node.attributes.get(name, default))
         for name, default in (("K", 0), ("N", 0), ("bits", 4), ("block_size", 0))
@@ -100,20 +120,35 @@ def _matrix_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero
     blocks = -(-rows // block_size)
     _check_shape(node, "codes", bytes_of_blocks, (columns, blocks, block_size * bits // 8))
     _check_shape(node, "scales", scales, (columns, blocks))
-    return CodedMatrix(
-        bytes_of_blocks.reshape(columns, -1),
-        scales.reshape(columns, -1),
-        _zero_points(node, zero_point, (columns, blocks), bits),
-        bits,
-        block_size,
-        rows,
-    )
+    scales, rests = scales.reshape(columns, -1), None
+    if zero_point is not None and element_type(zero_point) == np.float32:
+        points, missing = _rounded_zero_points(node, constant(zero_point, "a zero point"), (columns, blocks), bits)
+        if rows % block_size:
+            raise NotNative("zero points of type float32, and a block of fewer rows than others")
+        rests = np.ascontiguousarray((missing * scales * np.float32(block_size)).T) if missing.any() else None
+    else:
+        points = _zero_points(node, zero_point, (columns, blocks), bits)
+    return CodedMatrix(bytes_of_blocks.reshape(columns, -1), scales, points, bits, block_size, rows), rests
 
 
 def _check_shape(node: Node, what: str, array: Array, shape: tuple[int, ...]) -> None:
     """Raise if an array has another shape; scales and zero points may be vectors."""
     if array.shape != shape and (len(shape) > 2 or array.shape != (shape[0] * shape[1],)):
         raise InvalidModelError(f"node {node}: got {what} of shape {array.shape}, expected {shape}")
+
+
+def _rounded_zero_points(node: Node, points: Array, shape: tuple[int, int], bits: int) -> tuple[Array, Array]:
+    """Return the codes next to zero points that are floats, and how far they lie above these.
+
+    Raises:
+        NotNative: Some are no numbers.
+    """
+    _check_shape(node, "zero points", points, shape)
+    if not np.isfinite(points).all():
+        raise NotNative("zero points that are no numbers")
+    points = points.reshape(shape)
+    rounded = np.clip(np.rint(points), 0, (1 << bits) - 1)
+    return rounded.astype(np.uint8), rounded - points
 
 
 def _zero_points(node: Node, value: Value | None, shape: tuple[int, int], bits: int) -> Array:
