@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -63,15 +64,22 @@ def test_descs_name_enumerations(input_flags: Any, output_flags: Any, quantizati
     assert str(raised.value) == f"QUANTIZE: {message}"
 
 
-def test_products_are_refused_at_the_rank_of_the_matrix() -> None:
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [((7, 2, 3), (3, 5), (7, 3, 5)), ((2, 3), (4, 5), (3, 5)), ((1, 1, 2, 3), (1, 1, 4, 5), (1, 1, 3, 5))],
+)
+def test_products_are_refused_at_the_rank_of_the_matrix(
+    a: tuple[int, ...], b: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     desc = dmlcpu.MatrixMultiplyIntegerOperatorDesc(
-        a_tensor=TensorDesc(TensorDataType.UINT8, (7, 2, 3)),
+        a_tensor=TensorDesc(TensorDataType.UINT8, a),
         a_zero_point_tensor=None,
-        b_tensor=TensorDesc(TensorDataType.UINT8, (3, 5)),
+        b_tensor=TensorDesc(TensorDataType.UINT8, b),
         b_zero_point_tensor=None,
-        output_tensor=TensorDesc(TensorDataType.INT32, (7, 2, 5)),
+        output_tensor=TensorDesc(TensorDataType.INT32, (*a[:-1], 5)),
     )
-    with pytest.raises(dmlcpu.InvalidDescError, match=r"got sizes \(3, 5\), expected \(7, 3, 5\): the batch of a_t"):
+    message = f"got sizes {b}, expected {expected}: the batch of a_t"
+    with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(message)):
         dmlcpu.Device().create_operator(desc)
 
 
