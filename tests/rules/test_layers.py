@@ -33,6 +33,7 @@ MOVED: Final = (
     Case("Gather", (2, 3, 40, 2), [ints(*(7 * i % 40 for i in range(60)))], axis=2),
     Case("Gather", (2, 3, 40), [ints(*(i * i % 40 for i in range(60)))], axis=2),
     Case("Gather", (2, 40, 3), [ints(*(7 * i % 40 for i in range(30)))], axis=1),
+    Case("Gather", (1, 2, 40, 3, 2), [ints(*(7 * i % 40 for i in range(30)))], axis=2),
     Case("Gather", (40, 3), [ints(*(7 * i % 40 for i in range(30))).reshape(5, 6)], axis=0),
     Case("Slice", IMAGE, [ints(-1), ints(-99), ints(3), ints(-1)]),
     Case("Slice", (2, 30, 3), [ints(-1, 1), ints(-99, 3), ints(1, 2), ints(-2, 1)]),

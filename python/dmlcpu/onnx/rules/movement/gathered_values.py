@@ -97,13 +97,8 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
         return resampled(lowering, codes, shape, (taps[0], taps[1]))
     # Images of one channel, whose layout is not chosen for channels; rows of single codes would be copied one by one.
     before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    if axis == len(shape) - 1:
-        given, wanted = (before, 1, 1, codes.shape[axis]), (before, 1, 1, len(places))
-        rows, columns = _nearest(range(1)), _nearest(places)
-    else:
-        given, wanted = (before, 1, codes.shape[axis], behind), (before, 1, len(places), behind)
-        rows, columns = _nearest(places), _nearest(range(behind))
-    taken = resampled(lowering, lowering.reshaped(codes, given), wanted, (rows, columns))
+    given, wanted = (before, 1, codes.shape[axis], behind), (before, 1, len(places), behind)
+    taken = resampled(lowering, lowering.reshaped(codes, given), wanted, (_nearest(places), _nearest(range(behind))))
     return lowering.reshaped(taken, shape)
 
 
