@@ -10,6 +10,7 @@ import pytest
 
 import dmlcpu
 from dmlcpu import TensorDataType, TensorDesc
+from operator_samples import CONVOLUTION, POOLING, changed
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,14 @@ def test_one_element_for_all_is_told_of() -> None:
         dmlcpu.Device().create_operator(desc)
     expected = "expected (2, 3), as input_tensor; with strides of 0 these repeat one element"
     assert str(raised.value) == f"ELEMENT_WISE_QUANTIZE_LINEAR: scale_tensor: got sizes (1, 1), {expected}"
+
+
+@pytest.mark.parametrize(
+    ("desc", "bound"), [(CONVOLUTION, "at least "), (POOLING, "")], ids=["convolution", "average pooling"]
+)
+def test_arrays_without_an_entry_for_each_axis(desc: dmlcpu.OperatorDesc, bound: str) -> None:
+    with pytest.raises(dmlcpu.InvalidDescError, match=f"strides: got 1 entry, expected {bound}2, one for each spatial"):
+        dmlcpu.Device().create_operator(changed(desc, strides=(1,)))
 
 
 def test_a_feature_level_is_a_member() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from dmlcpu.coercion import coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
-from dmlcpu.enums import FeatureLevel, TensorDataType
+from dmlcpu.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from dmlcpu.errors import InvalidDescError
 from dmlcpu.tensor import TensorDesc
 from dmlcpu.validation import find_violation, validate
@@ -191,3 +192,10 @@ def test_what_is_not_a_desc_is_a_type_error(nonsense: Any) -> None:
 def test_an_unknown_feature_level_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="FeatureLevel"):
         validate(QUANTIZE, 0x7000)  # type: ignore[arg-type]
+
+
+def test_combinations_of_flags_are_flags() -> None:
+    """Whatever number they are given as; a number of others stays one."""
+    for number in range(sum(ExecutionFlags) + 1):
+        assert type(coerce_member(ExecutionFlags, number)) is ExecutionFlags
+    assert type(coerce_member(ExecutionFlags, sum(ExecutionFlags) + 1)) is int
