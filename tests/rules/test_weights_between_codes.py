@@ -147,6 +147,9 @@ LEFT: Final[Mapping[str, Product]] = {
     "flattened": Product(function("Flatten")),
     "several readers": Product(also_read),
     "a function of the input": Product(before=function("Relu")),
+    "the input minus a number": Product(
+        before=lambda builder, value: str(builder.node("Sub", [value, np.float32([0.5])]))
+    ),
     "a bias of two axes": Product(operator="Gemm", bias=BIAS[None], shape=(3, 256), weights=_WEIGHTS),
     "a matrix alone": Product(operator="MatMul", bias=None, **ROWS),
     "matrices, bias and function": Product(
