@@ -56,12 +56,29 @@ def test_run_writes_what_the_session_returns(random_numbers: np.random.Generator
     told = succeeded(
         "run", model, "--input", f"input0={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz", "--top", 3
     )
+    assert told.splitlines()[-1] == f"{tmp_path / 'y.npz'} is written"
     with np.load(tmp_path / "y.npz") as archive:
         assert archive.files == ["output0"]
         np.testing.assert_array_equal(archive["output0"], expected)
     best = [line.split() for line in told.splitlines()[4:7]]
     order = np.argsort(-expected[0], kind="stable")[:3]
     assert best == [[str(index), f"{expected[0, index]:.4f}"] for index in order]
+
+
+@pytest.mark.parametrize("name", ["o", "o.txt", "o.v1.npy"])
+def test_run_writes_no_archive_of_another_ending(tmp_path: Path, name: str) -> None:
+    """But as numpy's savez does."""
+    told = succeeded("run", KEYWORDS, PHOTO, "--output", tmp_path / name)
+    assert told.splitlines()[-1] == f"{tmp_path / name}.npz is written"
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.npz"]
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "info", "check", "profile"])
+def test_help_tells_what_options_take(command: str) -> None:
+    told = succeeded(command, "--help")
+    options = [line for line in told.splitlines() if line.startswith("  --")]
+    assert not [line for line in options if "<list" in line or "range>" in line]
+    assert any(line.startswith("  --threads N ") for line in options)
 
 
 @pytest.mark.parametrize("command", ["run", "check", "profile"])
@@ -232,7 +249,7 @@ def test_outputs_of_types_that_numpy_has_not_are_written_as_others(tmp_path: Pat
 
 def test_info_tells_which_lengths_it_took_for_free_ones(tmp_path: Path) -> None:
     model = partly_quantized(tmp_path)
-    assert "\nplanned for x=1,3,6,6: --shape x=... tells other lengths\n" in succeeded("info", model)
+    assert "\nplanned for x=1,3,6,6; for other lengths give --shape x=...\n" in succeeded("info", model)
     for shape in ("x=2,3,6,6", "2,3,6,6"):
         assert "planned for" not in succeeded("info", model, "--shape", shape)
     assert "planned for" not in succeeded("info", KEYWORDS)
@@ -241,9 +258,9 @@ def test_info_tells_which_lengths_it_took_for_free_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shapes", "planned"),
     [
-        ([], "planned for x=1,1 and y=1,1: --shape x=... tells other lengths"),
-        (["x=2,64"], "planned for y=64,1: --shape y=... tells other lengths"),
-        (["y=64,5"], "planned for x=1,64: --shape x=... tells other lengths"),
+        ([], "planned for x=1,1 and y=1,1; for other lengths give --shape x=..."),
+        (["x=2,64"], "planned for y=64,1; for other lengths give --shape y=..."),
+        (["y=64,5"], "planned for x=1,64; for other lengths give --shape x=..."),
         (["x=2,64", "y=64,5"], None),
     ],
 )
@@ -327,8 +344,14 @@ def test_profile_writes_a_trace(tmp_path: Path) -> None:
     events = json.loads(path.read_text())["traceEvents"]
     steps = [event["args"] for event in events if event["cat"] == "Node"]
     assert {"operator": "QUANTIZED_LINEAR_CONVOLUTION", "node": "conv"} in steps
-    foreign = [event["name"] for event in events if event["cat"] == "Part" and event["name"] != "dmlcpu"]
+    parts = [event for event in events if event["cat"] == "Part"]
+    session = dmlcpu.InferenceSession(tmp_path / "partly_quantized.onnx")
+    assert [tuple(part["args"]["nodes"]) for part in parts] == [
+        partition.nodes for partition in session.partitions({"x": (1, 3, 6, 6)})
+    ]
+    foreign = [event["name"] for event in parts if event["name"] != "dmlcpu"]
     assert set(foreign) == {"onnxruntime"}
+    assert [line.split()[2:] for line in told.splitlines() if "onnxruntime" in line] == [["onnxruntime", "trilu"]]
     rows = [line.split() for line in told.splitlines()[1:-2]]
     assert sorted(row[2] for row in rows) == sorted([*foreign, *(step["operator"] for step in steps)])
     times = [float(row[0]) for row in rows]

@@ -24,16 +24,24 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
             ["run", KEYWORDS],
             "got no input 'input0', expected float32 of shape (1, 50, 10, 1): --input input0=FILE",
         ),
-        (["run", KEYWORDS, "other=x.npy"], "expected NAME=..., with a name of input0"),
+        (["run", KEYWORDS, "other=x.npy"], "dmlcpu: other=x.npy: the model has no input 'other'; its inputs: input0\n"),
+        (
+            ["info", KEYWORDS, "--shape", "other=1"],
+            "--shape other=1: the model has no input 'other'; its inputs: input0",
+        ),
+        (["info", "two.onnx", "--shape", "1"], "--shape 1: expected NAME=..., with a name of x, z\n"),
         (["run", KEYWORDS, PHOTO, "--input", PHOTO], "input 'input0' is given twice"),
-        (["run", KEYWORDS, "--input", "other=x.npy"], "expected NAME=..., with a name of input0"),
+        (
+            ["run", KEYWORDS, "--input", "other=x.npy"],
+            "--input other=x.npy: the model has no input 'other'; its inputs: in",
+        ),
         (["run", KEYWORDS, "--input", "missing.npy"], "No such file"),
         (["run", KEYWORDS, "--input", "missing.png"], "No such file"),
         (["run", KEYWORDS, "--input", KEYWORDS], "cannot be read as an image"),
         (["run", KEYWORDS, "--input", "text.npy"], "text.npy: it cannot be read as a .npy file: the magic string"),
         (["run", KEYWORDS, "--input", "damaged.npy"], "damaged.npy: it cannot be read as a .npy file"),
         (["run", KEYWORDS, "--input", "archive.npy"], "archive.npy: it cannot be read as a .npy file"),
-        (["run", "no_inputs.onnx", "codes.npy"], "--input codes.npy: the model has no inputs"),
+        (["run", "no_inputs.onnx", "codes.npy"], "dmlcpu: codes.npy: the model has no inputs"),
         (["info", "empty.onnx"], "empty.onnx: it has no graph"),
         (["bench", "strings.onnx"], "input 't': no random tensor(string)\n"),
         (["bench", "complex.onnx"], "input 'x': no random tensor(complex64)\n"),
@@ -88,6 +96,7 @@ def test_errors_are_one_line(
         ("no_inputs", "", "Constant<value_floats=[1.0]>()"),
         ("strings", "string[2] t", "Cast<to=1>(t)"),
         ("complex", "complex64[2] x, float[2] a", "Neg(a)"),
+        ("two", "float[n] x, float[n] z", "Neg(x)"),
     ):
         parsed(tmp_path / f"{name}.onnx", inputs, "float y", f"{{ y = {node} }}")
     assert told in f"{failed(*arguments)}\n"

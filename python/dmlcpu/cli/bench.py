@@ -51,10 +51,12 @@ class Row:
 
 def command(
     model: Model,
-    peers: Annotated[str, typer.Option(help=f"runtimes to compare with, of {', '.join(PEERS)}; commas between")] = "",
+    peers: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"runtimes to compare with, of {', '.join(PEERS)}; commas between")
+    ] = "",
     threads: Threads = 0,
-    batch: Annotated[int, typer.Option(help="first length of inputs that have it free", min=1)] = 1,
-    duration: Annotated[float, typer.Option(help="seconds for each runtime", min=0.0)] = 3.0,
+    batch: Annotated[int, typer.Option(metavar="N", help="first length of inputs that have it free", min=1)] = 1,
+    duration: Annotated[float, typer.Option(metavar="SECONDS", help="for each runtime", min=0.0)] = 3.0,
     isa: Isa = "",
     shapes: Shapes = None,
     values: Values = None,

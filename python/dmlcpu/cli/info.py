@@ -138,7 +138,7 @@ def _print_assumed(inputs: Sequence[NodeArg], planned: Mapping[str, Sequence[int
     assumed = [name for name in free if name in planned and name not in told and not (given and len(inputs) == 1)]
     if assumed:
         shapes = " and ".join(f"{name}={','.join(map(str, planned[name]))}" for name in assumed)
-        typer.echo(f"planned for {shapes}: --shape {assumed[0]}=... tells other lengths\n")
+        typer.echo(f"planned for {shapes}; for other lengths give --shape {assumed[0]}=...\n")
 
 
 def _print_partitions(partitions: Sequence[Partition]) -> None:

@@ -110,17 +110,20 @@ def chosen_values(session: InferenceSession, given: Sequence[str] | None) -> dic
     return values
 
 
-def _named(option: str, inputs: Sequence[NodeArg], kind: str) -> tuple[str, str]:
-    """Split NAME=VALUE; the name may be left out where there is one input."""
+def _named(option: str, inputs: Sequence[NodeArg], kind: str = "") -> tuple[str, str]:
+    """Split NAME=VALUE, of an option or without one; the name may be left out where there is one input."""
     names = [value.name for value in inputs]
     for name in names:  # a name, and a path, may hold a "=" itself
         if option.startswith(f"{name}="):
             return name, option[len(name) + 1 :]
     if len(names) == 1 and "=" not in option:
         return names[0], option
+    told = f"{kind} {option}".lstrip()
     if not names:
-        raise BindingError(f"{kind} {option}: the model has no inputs")
-    raise BindingError(f"{kind} {option}: expected NAME=..., with a name of {', '.join(names)}")
+        raise BindingError(f"{told}: the model has no inputs")
+    if kind == "--value" or "=" not in option:
+        raise BindingError(f"{told}: expected NAME=..., with a name of {', '.join(names)}")
+    raise BindingError(f"{told}: the model has no input {option.partition('=')[0]!r}; its inputs: {', '.join(names)}")
 
 
 def _dtype(value: NodeArg) -> np.dtype[Any] | None:
@@ -142,8 +145,8 @@ def read_feeds(
         OSError: A file cannot be read.
     """
     feeds = {}
-    for option in (*(given or ()), *(files or ())):
-        name, text = _named(option, inputs, "--input")
+    named = [_named(option, inputs, "--input") for option in given or ()]
+    for name, text in (*named, *(_named(option, inputs) for option in files or ())):
         if name in feeds:
             raise BindingError(f"input {name!r} is given twice", name)
         [value] = [value for value in inputs if value.name == name]

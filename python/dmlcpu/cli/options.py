@@ -15,17 +15,31 @@ Files: TypeAlias = Annotated[
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--input", help="NAME=FILE, a .npy file or an image; just FILE if the model has one input"),
+    typer.Option("--input", metavar="NAME=FILE", help="a .npy file or an image; just FILE if the model has one input"),
 ]
 Shapes: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--shape", help="NAME=1,3,224,224, of an input with free lengths; they are 1 else")
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=LENGTHS",
+        help="of an input with free lengths, such as x=1,3,224,224; they are 1 else",
+    ),
 ]
 Values: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--value", help="NAME=1, of an input that decides which branch of an If runs")
+    list[str] | None,
+    typer.Option(
+        "--value", metavar="NAME=N", help="of an input that decides which branch of an If runs, such as use=1"
+    ),
 ]
-Threads: TypeAlias = Annotated[int, typer.Option(help="threads of a run; by default all processors", min=0, max=1024)]
-Isa: TypeAlias = Annotated[str, typer.Option(help="instruction set; by default the best")]
-Seed: TypeAlias = Annotated[int, typer.Option(help="of random inputs", min=0)]
-Mean: TypeAlias = Annotated[str, typer.Option(help="subtracted from scaled pixels: a number, or one a channel")]
-Std: TypeAlias = Annotated[str, typer.Option(help="what pixels less their mean are divided by")]
-Scale: TypeAlias = Annotated[float, typer.Option(help="what pixels are multiplied by, for floating-point inputs")]
+Threads: TypeAlias = Annotated[
+    int, typer.Option(metavar="N", help="threads of a run; by default all processors", min=0, max=1024)
+]
+Isa: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="instruction set; by default the best")]
+Seed: TypeAlias = Annotated[int, typer.Option(metavar="N", help="of random inputs", min=0)]
+Mean: TypeAlias = Annotated[
+    str, typer.Option(metavar="NUMBERS", help="subtracted from scaled pixels: a number, or one a channel")
+]
+Std: TypeAlias = Annotated[str, typer.Option(metavar="NUMBERS", help="what pixels less their mean are divided by")]
+Scale: TypeAlias = Annotated[
+    float, typer.Option(metavar="NUMBER", help="what pixels are multiplied by, for floating-point inputs")
+]

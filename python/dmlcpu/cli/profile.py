@@ -26,14 +26,16 @@ _Event: TypeAlias = Mapping[str, Any]
 
 def command(
     model: Model,
-    output: Annotated[Path, typer.Option(help="the trace to write, for chrome://tracing and ui.perfetto.dev")] = Path(
-        "trace.json"
-    ),
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", help="the trace to write, for chrome://tracing and ui.perfetto.dev")
+    ] = Path("trace.json"),
     files: Files = None,
     inputs: Inputs = None,
     shapes: Shapes = None,
     values: Values = None,
-    runs: Annotated[int, typer.Option(help="runs, of which the quickest is told: others may have waited", min=1)] = 10,
+    runs: Annotated[
+        int, typer.Option(metavar="N", help="runs, of which the quickest is told: others may have waited", min=1)
+    ] = 10,
     seed: Seed = 0,
     mean: Mean = "0",
     std: Std = "1",
@@ -78,8 +80,13 @@ def _print_steps(events: Sequence[_Event], total: float) -> None:
             f"{event['dur']:.1f}",
             f"{event['dur'] / total:.1%}",
             event["args"].get("operator", event["name"]),
-            event["args"].get("node", ""),
+            event["args"].get("node") or _first_of(event["args"].get("nodes", ())),
         )
         for event in sorted(events, key=lambda event: -event["dur"])
     ]
     print_table(columns, rows)
+
+
+def _first_of(nodes: Sequence[str]) -> str:
+    more = len(nodes) - 1
+    return f"{nodes[0]} and {more} more" if more > 0 else "".join(nodes)

@@ -26,11 +26,12 @@ def command(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="an .npz file to write the outputs to, by name; INT4 becomes int8, UINT4 uint8, FLOAT8 and BFLOAT16 "
-            "float32"
+            metavar="FILE",
+            help="an .npz file to write the outputs to, by name; its name gets this ending if it has another; INT4 "
+            "becomes int8, UINT4 uint8, FLOAT8 and BFLOAT16 float32",
         ),
     ] = None,
-    top: Annotated[int, typer.Option(help="classes to show of an output of scores", min=0)] = 5,
+    top: Annotated[int, typer.Option(metavar="N", help="classes to show of an output of scores", min=0)] = 5,
     mean: Mean = "0",
     std: Std = "1",
     scale: Scale = 1 / 255,
@@ -55,7 +56,9 @@ def command(
             classes = [(str(index), _score_text(score)) for index, score in _best(array, top)]
             print_table([Column(f"class ({name})"), Column("score")], classes)
     if output is not None:
-        _write(output, results)
+        path = output if output.suffix == ".npz" else output.with_name(f"{output.name}.npz")  # as numpy's savez
+        _write(path, results)
+        typer.echo(f"{path} is written")
 
 
 def _are_scores(array: NDArray[Any]) -> bool:

@@ -38,12 +38,14 @@ class PartTime:
         provider: ``"dmlcpu"``, ``"onnxruntime"`` or ``"onnx.reference"``.
         begin, duration: Nanoseconds, from the beginning of the run.
         steps: Of a graph, each step, from the beginning of the part.
+        nodes: Names of a model's nodes that it is.
     """
 
     provider: str
     begin: int
     duration: int
     steps: tuple[StepTime, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 def write_trace(path: str | PathLike[str], parts: Sequence[PartTime]) -> None:
@@ -60,13 +62,14 @@ def write_trace(path: str | PathLike[str], parts: Sequence[PartTime]) -> None:
 
 
 def _trace_events(parts: Sequence[PartTime]) -> list[dict[str, Any]]:
-    def event(name: str, category: str, begin: int, duration: int, **args: str) -> dict[str, Any]:
+    def event(name: str, category: str, begin: int, duration: int, **args: Any) -> dict[str, Any]:
         when = {"ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
         return {"name": name, "cat": category, **when, "args": args}
 
     events = []
     for part in parts:
-        events.append(event(part.provider, "Part", part.begin, part.duration))
+        nodes = {"nodes": part.nodes} if part.nodes else {}
+        events.append(event(part.provider, "Part", part.begin, part.duration, **nodes))
         for step in part.steps:
             begin, told = part.begin + step.begin, {"operator": step.type, "node": step.name}
             events.append(event(f"{step.type} {step.name}", "Node", begin, step.duration, **told))

@@ -73,11 +73,13 @@ class _Run(NamedTuple):
         runner: Runs it.
         conditions: Names of conditions, and what each is where the part runs.
         told: Of what it writes, the shapes that the plan takes other runtimes' values to have, by name.
+        nodes: Names of its nodes.
     """
 
     runner: _Runner
     conditions: Sequence[tuple[str, bool]]
     told: Mapping[str, tuple[int, ...]]
+    nodes: tuple[str, ...]
 
 
 class MisjudgedShapesError(Exception):
@@ -105,9 +107,7 @@ class ExecutablePlan:
         self.plan, self.rest = plan, rest
         self.last_use = 0
         try:
-            self._runs = tuple(
-                _Run(_runner_of(part, plan, device), part.conditions, _shapes_told(plan, part)) for part in plan.parts
-            )
+            self._runs = tuple(_run_of(part, plan, device) for part in plan.parts)
         except MissingRuntimeError as error:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
             message = f"the model has no quantized nodes: {error}" if is_float else str(error)
@@ -133,7 +133,7 @@ class ExecutablePlan:
         """
         values = dict(feeds)
         begin = perf_counter_ns() - (profile[-1].begin + profile[-1].duration if profile else 0)
-        for runner, conditions, told in self._runs:
+        for runner, conditions, told, nodes in self._runs:
             if conditions and not _are_met(conditions, values):
                 continue
             started = perf_counter_ns()
@@ -141,7 +141,7 @@ class ExecutablePlan:
             if told:
                 _check_shapes(told, values)
             if profile is not None:
-                profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
+                profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps, nodes))
         return values
 
     def feeds_of_rest(self, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -166,6 +166,11 @@ class ExecutablePlan:
             taken.add(_owner(array))
             results.append(array)
         return results
+
+
+def _run_of(part: Part, plan: Plan, device: Device) -> _Run:
+    nodes = tuple(node.name for node in part.nodes)
+    return _Run(_runner_of(part, plan, device), part.conditions, _shapes_told(plan, part), nodes)
 
 
 def _runner_of(part: Part, plan: Plan, device: Device) -> _Runner:
