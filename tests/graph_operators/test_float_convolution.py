@@ -139,7 +139,7 @@ def convolution_case(
         ((1, 129, 40, 71), (129, 1, 3, 3), {"group_count": (129,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 37, 9, 9), (37, 1, 5, 5), {"group_count": (37,), "strides": (2, 2), "start_padding": (2, 2)}),
         ((1, 65, 3, 4), (65, 1, 7, 7), {"group_count": (65,), "start_padding": (9, 3), "end_padding": (3, 9)}),
-        # Of windows that slide along rows: over the edges of runs, in images narrower than they are, of several outputs.
+        # Windows that slide along rows: over the edges of runs, in narrower images, of several outputs.
         ((1, 65, 5, 39), (65, 1, 3, 3), {"group_count": (65,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((2, 24, 6, 19), (24, 1, 5, 5), {"group_count": (24,), "start_padding": (2, 0), "end_padding": (2, 4)}),
         ((1, 40, 9, 30), (80, 1, 7, 7), {"group_count": (40,), "start_padding": (3, 3), "end_padding": (3, 3)}),
