@@ -120,6 +120,11 @@ def convolution_case(
         ((1, 3, 30, 31), (9, 3, 7, 7), {"strides": (2, 2), "start_padding": (3, 3), "end_padding": (3, 3)}),
         ((3, 140, 5, 4), (66, 140, 1, 1), {"strides": (2, 2)}),
         ((1, 24, 9, 9), (144, 12, 3, 3), {"group_count": (2,), "dilations": (2, 3)}),
+        # Groups of the channels that networks have.
+        ((1, 136, 6, 7), (136, 8, 5, 5), {"group_count": (17,), "dilations": (2, 1), "start_padding": (4, 2)}),
+        ((2, 32, 6, 5), (32, 16, 3, 3), {"group_count": (2,), "start_padding": (1, 1), "end_padding": (1, 1)}),
+        ((1, 48, 5, 13), (48, 24, 3, 3), {"group_count": (2,), "strides": (2, 2), "start_padding": (1, 1)}),
+        ((1, 64, 5, 4), (64, 32, 3, 3), {"group_count": (2,), "start_padding": (3, 4), "end_padding": (1, 2)}),
         # Windows in place: with padding on all sides and on some, beyond the image, and without any.
         ((2, 3, 20, 37), (16, 3, 7, 7), {"start_padding": (3, 3), "end_padding": (3, 3)}),
         ((2, 3, 21, 37), (24, 3, 3, 3), {"strides": (2, 2), "start_padding": (1, 0), "end_padding": (0, 1)}),
@@ -153,7 +158,7 @@ def convolution_case(
         # Many groups of several channels, or of several outputs: in chunks of groups, tasks and staged runs.
         ((2, 48, 9, 8), (32, 3, 3, 3), {"group_count": (16,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 130, 20, 71), (195, 2, 3, 3), {"group_count": (65,), "strides": (2, 1), "start_padding": (1, 1)}),
-        ((1, 136, 6, 7), (136, 8, 5, 5), {"group_count": (17,), "dilations": (2, 1), "start_padding": (4, 2)}),
+        ((1, 128, 6, 7), (128, 8, 5, 5), {"group_count": (16,), "dilations": (2, 1), "start_padding": (4, 2)}),
         ((1, 4, 10, 75), (16, 1, 1, 3), {"group_count": (4,), "end_padding": (0, 2)}),
     ],
 )

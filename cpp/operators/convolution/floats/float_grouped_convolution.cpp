@@ -292,8 +292,8 @@ bool float_grouped_applies(const ConvolutionGeometry& geometry) {
   // Channels are brought into another order, which has to serve several taps.
   const std::int64_t of_window = geometry.kernel_height * std::min(geometry.kernel_width, kMostTaps);
   if (inputs > 1 && of_window < 2 * geometry.stride_height * geometry.stride_width) return false;
-  // Groups leave lanes of a vector idle as many times as there are pairs of an input and an output.
-  const std::int64_t lanes = std::min(geometry.groups, kVectorLanes);
+  // Groups leave lanes of vectors idle as many times as there are pairs of an input and an output.
+  const std::int64_t lanes = geometry.groups / divide_up(geometry.groups, kVectorLanes);
   if (inputs * outputs > std::max(lanes, lanes * lanes / 4)) return false;
   return geometry.kernel_height <= kMostTaps && geometry.kernel_width <= kMostTaps / inputs / geometry.kernel_height;
 }

@@ -69,17 +69,34 @@ void FloatWindows::gather_line(const float* line, const PixelRun& pixels, const 
   const IndexRange inside = indices_inside(column, geometry_.stride_width, geometry_.input_width, pixels.count);
   const std::int64_t channel = geometry_.input.c;
   line += run.skipped * channel;
-  for (std::int64_t x = 0; x < pixels.count; ++x, rows += stride) {
-    if (x < inside.begin || x >= inside.end) {
-      std::fill_n(rows, run.count, 0.0F);
-      continue;
-    }
-    const float* from = line + (column + x * geometry_.stride_width) * geometry_.input.w;
-    if (channel == 1) {
-      copy_floats(from, run.count, rows);
-    } else {
-      for (std::int64_t c = 0; c < run.count; ++c) rows[c] = from[c * channel];
-    }
+  const auto fill = [&](std::int64_t begin, std::int64_t end) noexcept {
+    for (std::int64_t x = begin; x < end; ++x) std::fill_n(rows + x * stride, run.count, 0.0F);
+  };
+  fill(0, inside.begin);
+  fill(inside.end, pixels.count);
+  if (inside.count() == 0) return;
+  const std::int64_t step = geometry_.stride_width * geometry_.input.w;
+  const float* from = line + (column + inside.begin * geometry_.stride_width) * geometry_.input.w;
+  float* to = rows + inside.begin * stride;
+  const auto copy = [&](auto copy_pixel) noexcept {
+    for (std::int64_t x = inside.begin; x < inside.end; ++x, from += step, to += stride) copy_pixel();
+  };
+  if (channel != 1) {
+    return copy([&] {
+      for (std::int64_t c = 0; c < run.count; ++c) to[c] = from[c * channel];
+    });
+  }
+  switch (run.count) {  // the channels of most groups that are gathered
+    case 8:
+      return copy([&] { std::memcpy(to, from, 8 * sizeof(float)); });
+    case 16:
+      return copy([&] { std::memcpy(to, from, 16 * sizeof(float)); });
+    case 24:
+      return copy([&] { std::memcpy(to, from, 24 * sizeof(float)); });
+    case 32:
+      return copy([&] { std::memcpy(to, from, 32 * sizeof(float)); });
+    default:
+      return copy([&] { copy_floats(from, run.count, to); });
   }
 }
 
