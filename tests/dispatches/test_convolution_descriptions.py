@@ -38,10 +38,11 @@ def test_which_tiles_copy_what_they_read(isa: str, num_threads: int) -> None:
     device = Device(isa=isa, num_threads=num_threads)
     level_2 = dmlcpu.info().cache_sizes[1]
     tiles = ", for a tile at a time"
-    for desc in (convolution(58, 9, 3, size=56), convolution(5, 9, 3, size=1100), convolution(64, 13, 7, size=112)):
+    long = convolution(8, 9, 2, size=1100, end_padding=(0, 0))
+    for desc in (convolution(58, 13, 5, size=112), long, convolution(64, 13, 7, size=112)):
         assert lines(device, desc)["activations"].endswith(tiles)
-    far = {"dilations": (20, 20), "start_padding": (20, 20), "end_padding": (20, 20)}
-    assert not lines(device, convolution(62, 13, 3, size=math.isqrt(level_2 // 32), **far))["activations"].endswith(
+    far = {"dilations": (20, 20), "start_padding": (20, 20), "end_padding": (0, 0)}
+    assert not lines(device, convolution(64, 13, 2, size=math.isqrt(level_2 // 32), **far))["activations"].endswith(
         tiles
     )
 
@@ -196,7 +197,7 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
     def is_winograds(desc: Any) -> bool:
         return lines(device, desc)["algorithm"].startswith("Winograd's")
 
-    for channels, groups in ((128, 1), (124, 1), (128, 2)):
+    for channels, groups in ((128, 1), (126, 1), (125, 1), (128, 2)):
         desc = convolution(channels, 128, 3, size=56, group_count=groups)
         assert is_winograds(desc) == (isa in GAINS_BY_WINOGRAD)
         if is_winograds(desc):
@@ -208,7 +209,7 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
         block = lines(device, convolution(512, 512, 3, size=7))["block"]
         assert f" by {32 // num_threads} panels, of 32," in block  # each thread transforms its own part of the filter
     others = [
-        convolution(126, 128, 3, size=56),
+        convolution(124, 128, 3, size=56, group_count=2),
         convolution(128, 128, 3, size=5700),  # transforms of a row of tiles are 13 MB
         convolution(128, 128, 1, size=56),
         convolution(128, 128, 5, size=56),

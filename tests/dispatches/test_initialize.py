@@ -100,7 +100,7 @@ FIXED = (*PARAMETERS, "input_scale_tensor", "input_zero_point_tensor", "output_s
 @pytest.mark.parametrize(
     ("desc", "algorithm"),
     [
-        (windows((1, 18, 9, 9), 24), "matrix product"),
+        (windows((1, 18, 9, 9), 24, groups=2), "matrix product"),
         (windows((1, 64, 9, 11), 36, padding=6, dilation=6), "regions"),
         (windows((1, 64, 9, 9), 64, groups=16), "as lanes"),
         (windows((1, 20, 9, 9), 20, groups=20), "depthwise"),

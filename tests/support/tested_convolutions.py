@@ -297,6 +297,8 @@ def winograd_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(channels, 16, (9, 10), **same)
         for channels in (16, 20, 32, 36, 48, 72, 80, 112, 116, 128, 224, 228, 240, 464)  # 112, 224: the most in a part
     ]
+    # Channels that are no whole group of the kernels.
+    shapes += [ConvolutionShape(channels, 17, (9, 10), **same) for channels in (33, 49, 66, 79, 111, 225, 453)]
     shapes += [ConvolutionShape(32, channels, (8, 12), **same) for channels in (15, 17, 31, 33, 48, 65)]
     for rows, columns in ((6, 6), (10, 9), (9, 10), (6, 70)):
         shapes.append(ConvolutionShape(64, 32, (rows, columns), (3, 3), batch=2))
@@ -307,6 +309,8 @@ def winograd_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(128, 96, (29, 30), **same),
         ConvolutionShape(240, 64, (27, 31), **same),
         ConvolutionShape(76, 60, (28, 29), **same),
+        ConvolutionShape(109, 64, (28, 29), batch=2, **same),
+        ConvolutionShape(237, 60, (27, 31), **same),
         # Groups, of panels in part, whose pixels are copied as a whole or by groups.
         ConvolutionShape(24, 20, (13, 15), groups=3, batch=2, **same),
         ConvolutionShape(32, 40, (9, 18), groups=2, **same),

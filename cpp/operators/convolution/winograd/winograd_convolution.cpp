@@ -55,9 +55,9 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
         target_(target),
         kernels_(*target.kernels().winograd),
         plan_(plan_winograd(geometry, target)),
-        channels_(as_size(geometry_.input_channels)),
+        channels_(round_up(as_size(geometry_.input_channels), kWinogradChannelGroup)),
         padded_columns_(plan_.across.padded_inputs()),
-        filter_(packed_filter(geometry, kernels_.nr, {kTaps, channels_, channels_}, 0, false)) {
+        filter_(packed_filter(geometry, kernels_.nr, {kTaps, as_size(geometry_.input_channels), channels_}, 0, false)) {
     const std::size_t part = plan_.part_channels;
     BufferLayout own;
     // Kernels transform whole steps of channels, whose last ones are of the next pixel, or behind the last one.
@@ -126,6 +126,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   void run_task(const ConvolutionDispatch& dispatch, Task task) const noexcept;
   void transform_row(const ConvolutionDispatch& dispatch, const Task& task, std::int64_t row) const noexcept;
   void run_panel(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel) const noexcept;
+  void clear_missing_channels(const Task& task, std::int16_t* filter) const noexcept;
   void finish(const ConvolutionDispatch& dispatch, const Task& task, std::size_t panel, std::size_t first_tile,
               std::size_t end_tile) const noexcept;
   ConvolutionDispatch of_group(const ConvolutionDispatch& dispatch, std::size_t group) const noexcept;
@@ -139,7 +140,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   ExecutionTarget target_;
   const WinogradKernels& kernels_;
   WinogradPlan plan_;
-  std::size_t channels_;
+  std::size_t channels_;  // input channels, up to a whole group of the kernels
   std::int64_t padded_columns_;
   PackedFilter filter_;
   // Within a participant's part of the scratch memory, and of all.
@@ -253,6 +254,7 @@ void WinogradConvolution::run_panel(const ConvolutionDispatch& dispatch, const T
                              .zero_point = zero_points == nullptr ? nullptr : zero_points + panel * nr,
                              .planes = filter,
                              .plane_stride = filter_plane_stride(task.channels)});
+  if (zero_points != nullptr) clear_missing_channels(task, filter);
   for (std::size_t tile = 0; tile < tiles; tile += product_tiles()) {
     const std::size_t end = std::min(tile + product_tiles(), tiles);
     kernels_.multiply({.activations = activations + tile * transformed,
@@ -265,6 +267,18 @@ void WinogradConvolution::run_panel(const ConvolutionDispatch& dispatch, const T
                        .products = reinterpret_cast<std::int32_t*>(task.own + products_),
                        .products_plane_stride = products_plane_stride()});
     finish(dispatch, task, panel, tile, end);
+  }
+}
+
+// Channels that only the packed filter has meet codes of the next pixel: their zeros may not become zero points.
+void WinogradConvolution::clear_missing_channels(const Task& task, std::int16_t* filter) const noexcept {
+  const std::size_t inputs = as_size(geometry_.input_channels), nr = kernels_.nr;
+  for (std::size_t place = 0; place < kWinogradPlaces; ++place) {
+    std::int16_t* plane = filter + place * filter_plane_stride(task.channels);
+    for (std::size_t channel = inputs - std::min(inputs, task.first_channel); channel < task.channels; ++channel) {
+      std::int16_t* of_pair = plane + channel / 2 * nr * 2 + channel % 2;
+      for (std::size_t output = 0; output < nr; ++output) of_pair[output * 2] = 0;
+    }
   }
 }
 
@@ -362,7 +376,7 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
   constexpr std::size_t kLeastOfGroups = 24;
   const std::size_t channels = as_size(geometry.group_input_channels());
   const bool has_channels =
-      channels % kWinogradChannelGroup == 0 && (geometry.groups == 1 || channels >= kLeastOfGroups);
+      geometry.groups == 1 || (channels % kWinogradChannelGroup == 0 && channels >= kLeastOfGroups);
   const bool is_window = geometry.kernel_height == 3 && geometry.kernel_width == 3 && geometry.stride_height == 1 &&
                          geometry.stride_width == 1;
   return is_window && has_channels && PaddedPlanes::holds(geometry) && winograd_pays(geometry, target);

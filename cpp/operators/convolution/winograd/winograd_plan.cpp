@@ -39,7 +39,7 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
   const WinogradKernels& kernels = *target.kernels().winograd;
   const auto tiles = static_cast<double>(plan.block_tiles());
   const auto outputs = static_cast<double>(plan.panels_at_once * kernels.nr);
-  const auto inputs = as_number(geometry.input_channels);
+  const auto inputs = static_cast<double>(round_up(as_size(geometry.input_channels), kWinogradChannelGroup));
   const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
   const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
   const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
