@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, floats, steps_of
+from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
 
@@ -102,6 +103,15 @@ def test_zero_points_of_floats(
     assert steps_of(model).count("DEQUANTIZED_PRODUCT") == 2
     result, _ = dmlcpu.InferenceSession(model).run(None, {"x": x})
     np.testing.assert_allclose(result, x @ values, rtol=0, atol=3e-6 * float(np.abs(x @ values).max()))
+
+
+def test_zero_points_of_floats_and_free_lengths(random_numbers: np.random.Generator) -> None:
+    weights = Blocks(random_numbers, 64, 33, 4, 32, False)
+    float_points(weights, random_numbers.uniform(0, 15, weights.scales.shape).astype(np.float32))
+    builder = Builder()
+    builder.output(weights.add_to(builder, builder.input("float32", ("N", "T", 64))), "float32")
+    shapes = [{"x": (sequences, tokens, 64)} for sequences in (1, 2) for tokens in (1, 5, 9)]
+    assert_templates_follow_the_rules(builder.build(), shapes, 2)
 
 
 def test_zero_points_of_floats_of_8_bits(random_numbers: np.random.Generator) -> None:

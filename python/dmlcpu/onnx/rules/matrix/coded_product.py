@@ -74,7 +74,7 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     shape = (*a.shape[:-1], columns)
     if 0 in shape:
         return [without_elements(FLOAT32, shape)]
-    if rests is not None or not 2 <= len(shape) <= _MOST_AXES:
+    if not 2 <= len(shape) <= _MOST_AXES:
         a = reshaped(lowering, a, (math.prod(shape[:-1]), matrix.rows))
     of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS and rests is None
     result = coded_product(
@@ -89,13 +89,15 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
 
 def _product_of_means(lowering: Lowering, a: Value, rests: Array) -> Tensor:
     """Return the product of each row's means of blocks and what a block of a column has for each unit of the mean."""
-    floats, blocks = computed_floats(lowering, a), rests.shape[0]
-    rows = floats.shape[0]
-    apart = lowering.reshaped(floats, (rows, blocks, floats.shape[1] // blocks))
+    floats, (blocks, columns) = computed_floats(lowering, a), rests.shape
+    *leading, terms = floats.shape
+    rows = math.prod(leading)
+    apart = lowering.reshaped(floats, (rows, blocks, terms // blocks))
     means = lowering.emit("REDUCE_MEAN", [apart], FLOAT32, (rows, blocks, 1), {"axis": (2,)})
-    return lowering.emit(
-        "FLOAT_PRODUCT", [lowering.reshaped(means, (rows, blocks)), rests], FLOAT32, (rows, rests.shape[1])
+    product = lowering.emit(
+        "FLOAT_PRODUCT", [lowering.reshaped(means, (rows, blocks)), rests], FLOAT32, (rows, columns)
     )
+    return lowering.reshaped(product, (*leading, columns))
 
 
 def _matrix_of_blocks(
