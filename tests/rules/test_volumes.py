@@ -9,6 +9,7 @@ import pytest
 
 from onnx_cases import POINTS, SCALE, TYPES
 from onnx_models import Builder, assert_like_onnxruntime, codes, floats, reasons_of, steps_of
+from template_checks import assert_templates_follow_the_rules
 
 CONVOLUTIONS: Final = {
     "cube": ((2, 5, 6, 9, 8), (7, 5, 3, 3, 3), {"pads": [1, 1, 1, 1, 1, 1]}),
@@ -123,6 +124,24 @@ def test_transposed_convolutions_of_floats(random_numbers: np.random.Generator, 
     operands = [builder.node("Relu", [builder.input("float32", x_shape)]), floats(random_numbers, w_shape), *bias]
     builder.output(builder.node("ConvTranspose", operands, **attributes), "float32")
     assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, x_shape)}, 1)
+
+
+@pytest.mark.parametrize("of_codes", [False, True])
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_free_sizes(random_numbers: np.random.Generator, operator: str, of_codes: bool) -> None:
+    builder = Builder()
+    value = builder.input("float32", ("N", 4, "D", "H", "W"))
+    weights: Any = floats(random_numbers, (8, 4, 3, 3, 3) if operator == "Conv" else (4, 8, 3, 3, 3))
+    if of_codes:
+        value = builder.dequantized(builder.quantized(value, SCALE, POINTS["uint8"]), SCALE, POINTS["uint8"])
+        weights = builder.dequantized(codes(random_numbers, "int8", weights.shape), 0.01, np.int8(0))
+    result = builder.node(operator, [value, weights], pads=[1] * 6, strides=[2, 2, 2])
+    builder.output(builder.quantized(result, 0.3, POINTS["uint8"]) if of_codes else result, "u1" if of_codes else "f4")
+    model = builder.build()
+    shapes = [{"x": (count, 4, depth, 4, 5)} for count in (1, 2) for depth in (3, 4, 1)]
+    assert_templates_follow_the_rules(model, shapes, 2)
+    for shape in shapes:
+        assert_like_onnxruntime(model, {"x": floats(random_numbers, shape["x"])}, 1)
 
 
 def test_filters_of_many_slices_are_left_to_onnxruntime(random_numbers: np.random.Generator) -> None:
