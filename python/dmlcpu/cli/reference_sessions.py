@@ -40,6 +40,8 @@ def reference_session(onnxruntime: ModuleType, model: Any, *, is_optimized: bool
 def _opened(onnxruntime: ModuleType, model: Any, is_optimized: bool, is_precise: bool) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # On several threads a DynamicQuantizeLSTM quantizes the states of a batch in several parts, each by its own range.
+    options.intra_op_num_threads = 1
     options.add_session_config_entry("session.x64quantprecision", str(int(is_precise)))
     if not is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
