@@ -1,4 +1,4 @@
-"""Conv by constant filters that nodes quantize, clip or reshape, beside onnxruntime."""
+"""Conv by constant filters that nodes quantize, clip, reshape or transpose, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_cases import IMAGE, POINTS, SCALE, ints
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 
 @pytest.mark.parametrize("opset", [13, 21])
@@ -40,3 +40,14 @@ def test_filters_that_are_reshaped(random_numbers: np.random.Generator) -> None:
     result = builder.node("Conv", [value, builder.node("Reshape", [weights, ints(5, 3, 2, 2)])])
     builder.output(builder.quantized(result, 0.2, np.uint8(99)), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 2, 2))}, 1)
+
+
+def test_filters_of_one_scale_that_are_transposed(random_numbers: np.random.Generator) -> None:
+    """It is along no axis, whatever becomes of the first one."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    weights = builder.dequantized(codes(random_numbers, "int8", (3, 5, 3, 2)), 0.01, np.int8(0))
+    result = builder.node("Conv", [value, builder.node("Transpose", [weights], perm=[1, 0, 2, 3])])
+    builder.output(builder.quantized(result, 0.2, np.uint8(99)), "uint8")
+    assert steps_of(builder) == ["QUANTIZED_LINEAR_CONVOLUTION"]
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
