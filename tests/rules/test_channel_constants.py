@@ -33,6 +33,17 @@ def test_addends_that_no_bias_holds(random_numbers: np.random.Generator) -> None
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
+def test_addends_at_the_ends_of_a_bias(random_numbers: np.random.Generator) -> None:
+    """In sums of unit 1: one more than the highest bias, and the lowest one."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", IMAGE), 1, np.uint8(0))
+    weights = builder.dequantized(np.eye(3, dtype=np.int8)[..., None, None], 1, np.int8(0))
+    addends = np.float32([2**31, -(2**31), 0]).reshape(3, 1, 1)
+    result = builder.node("Add", [builder.node("Conv", [x, weights]), addends])
+    builder.output(builder.quantized(result, 2**24, np.uint8(128)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)})
+
+
 def test_statistics_of_the_batch_are_left_to_others() -> None:
     builder = Builder()
     value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
