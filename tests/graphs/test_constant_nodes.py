@@ -23,6 +23,7 @@ from dmlcpu import (
     TensorDataType,
     TensorDesc,
 )
+from dmlcpu.graph.native_graph import as_a_desc_can_say
 from sample_graphs import dequantize_graph, operator_node
 
 Devices = Mapping[str, Device]
@@ -190,7 +191,7 @@ def test_constants_are_equal_by_type_shape_and_bits() -> None:
         ConstantGraphNodeDesc(np.float32([[-0.0, 1, 2], [3, np.nan, 5]]), "x"),
     ]
     assert len({node, *others}) == 8
-    assert all(other != node for other in others)  # a set asks only those of one hash
+    assert all(other != node != other for other in others)  # a set asks only those of one hash
     assert node != "x"
     assert ConstantGraphNodeDesc(b"12") == ConstantGraphNodeDesc(bytes([49, 50]))
     for empty in (np.zeros((0, 2), np.float32), np.zeros(2, "V0")):
@@ -199,6 +200,16 @@ def test_constants_are_equal_by_type_shape_and_bits() -> None:
     assert ConstantGraphNodeDesc(np.float32(1).reshape(())) != ConstantGraphNodeDesc(np.float32(2).reshape(()))
     # Two names of one type, whose hashes numpy makes of the names.
     assert len({ConstantGraphNodeDesc(np.zeros(2, name)) for name in ("q", "l", "int64")}) == 1
+
+
+def test_arrays_that_no_desc_can_say_are_copied() -> None:
+    pairs = np.zeros(3, [("a", np.int8), ("b", np.float32)])["b"]
+    for array in (np.arange(4, dtype=np.uint8)[::-1], pairs, np.zeros(9, np.uint8)[1:].view(np.float32)):
+        copy = as_a_desc_can_say(array)
+        assert (copy.flags.c_contiguous, copy.flags.aligned) == (True, True)
+        assert copy.tobytes() == array.tobytes()
+    for array in (np.zeros((2, 3)).T, np.zeros((4, 3), np.float32)[::2]):
+        assert as_a_desc_can_say(array) is array
 
 
 def test_large_constants_are_compared_without_copies() -> None:

@@ -310,6 +310,12 @@ def test_mistakes_in_descs(changes: dict[str, Any], field: str) -> None:
         device.compile_graph(replace(quantize_then_dequantize(device), **changes))
 
 
+def test_operators_of_another_device(device: Device) -> None:
+    other = Device(num_threads=device.num_threads + 1)
+    with pytest.raises(dmlcpu.DmlError, match=r"nodes\[0\]: the operator was created by another device"):
+        other.compile_graph(quantize_then_dequantize(device))
+
+
 def test_a_cycle_is_named() -> None:
     device = Device()
     u8 = TensorDesc(TensorDataType.UINT8, (4,))
