@@ -1,4 +1,5 @@
 #include <pybind11/numpy.h>
+#include <pybind11/stl.h>
 
 #include <cstdint>
 #include <cstring>
