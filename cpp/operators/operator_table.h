@@ -212,6 +212,7 @@ inline constexpr OperatorRow kOperators[] = {
      {kCodes, kFloat32, kFloat32, kFloat32, kCodes},
      {kCodes}},
     {"REDUCE_MEAN", compile_reduce_mean, Arrangement::element_wise, {kFloat32}, {kFloat32}},
+    {"REDUCE_SUM", compile_reduce_mean, Arrangement::element_wise, {kFloat32}, {kFloat32}},
     {"FLOAT_PRODUCT", compile_float_product, Arrangement::own, {kFloat32, kFloat32}, {kFloat32}},
     {"DEQUANTIZED_PRODUCT",
      compile_dequantized_product,

@@ -18,7 +18,7 @@ from strided_tensor import StridedTensor, blank_tensor, element_span
 Devices = Mapping[str, dmlcpu.Device]
 
 
-@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("function", [0, 1, 2, 3])
 @pytest.mark.parametrize("include_padding", [0, 1])
 @pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_planes(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("function", [0, 1, 2, 3])
 @pytest.mark.parametrize("spatial", [(1, 7), (1, 12), (2, 9), (1, 33), (8, 8), (1, 64), (5, 13)], ids=str)
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("channels", [3, 4, 15, 131])
@@ -105,7 +105,7 @@ def test_planes_of_few_elements(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("function", [0, 1, 2, 3])
 @pytest.mark.parametrize("include_padding", [0, 1])
 @pytest.mark.parametrize("layouts", [*itertools.product(["channels first", "channels last"], repeat=2)], ids=str)
 @pytest.mark.parametrize("gap", [0, 3])
@@ -323,7 +323,7 @@ def test_tells_of_as_many_averages_as_elements(
         assert ("averages of whole planes, one by one" in told) == (device.isa in by_planes), told
 
 
-@pytest.mark.parametrize("function", [0, 1, 2])
+@pytest.mark.parametrize("function", [0, 1, 2, 3])
 @pytest.mark.parametrize("gaps", [(0, 0), (3, 0), (0, 5)], ids=str)
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("spatial", [(12, 12), (6, 60), (18, 132), (6, 3)], ids=str)

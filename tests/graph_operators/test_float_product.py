@@ -1,4 +1,4 @@
-"""FLOAT_PRODUCT and REDUCE_MEAN on random layouts, against the reference."""
+"""FLOAT_PRODUCT, REDUCE_MEAN and REDUCE_SUM on random layouts, against the reference."""
 
 from __future__ import annotations
 
@@ -100,13 +100,16 @@ def test_products_of_a_few_rows(
 
 
 def assert_means(devices: Devices, x: StridedTensor, axis: int, output: StridedTensor) -> None:
+    """And of sums."""
     with np.errstate(all="ignore"):
-        means = row_sums(np.moveaxis(x.logical(), axis, -1)) / np.float32(x.sizes[axis])
-    expected = expected_storage(output, np.moveaxis(means, -1, axis))
-    for label, device in devices.items():
-        tensors = {"input_tensor": x, "output_tensor": output}
-        result = run_native(device, "REDUCE_MEAN", tensors, {"axis": [axis]})["output_tensor"]
-        assert_equal(result, expected, label)
+        sums = row_sums(np.moveaxis(x.logical(), axis, -1))
+        results = {"REDUCE_SUM": sums, "REDUCE_MEAN": sums / np.float32(x.sizes[axis])}
+    tensors = {"input_tensor": x, "output_tensor": output}
+    for operator, rows in results.items():
+        expected = expected_storage(output, np.moveaxis(rows, -1, axis))
+        for label, device in devices.items():
+            result = run_native(device, operator, tensors, {"axis": [axis]})["output_tensor"]
+            assert_equal(result, expected, f"{operator}, {label}")
 
 
 @given(st.data())
@@ -163,6 +166,7 @@ def test_means_of_short_rows(
         ("REDUCE_MEAN", [(3, 4), (3, 4)]),
         ("REDUCE_MEAN", [(3, 4), (3,)]),
         ("REDUCE_MEAN", [(3, 4), (2, 1)]),
+        ("REDUCE_SUM", [(3, 4), (3, 4)]),
     ],
 )
 def test_refusals(devices: Devices, operator: str, shapes: list[tuple[int, ...]]) -> None:

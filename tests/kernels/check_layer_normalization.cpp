@@ -88,21 +88,35 @@ void check_group(Check& check, std::size_t channels, std::size_t count, Edge edg
   check.equal_but_for_nans(output, expected);
 }
 
+void check_sum(Check& check, std::size_t count, Edge edge) {
+  const std::vector<float> x = row_of_floats(check, count, check.one_in(4));
+  float sums[16] = {};
+  for (std::size_t i = 0; i < count; ++i) sums[i % 16] += x[i];
+  const GuardedBuffer<float> input(x, edge), sum(1, edge);
+  *sum.data() = check.table.layer_normalization->sum(input.data(), count);
+  check.equal_but_for_nans(sum, {reference_folded(sums)});
+}
+
 // Rows with gaps between them.
 void check_columns(Check& check, std::size_t columns, std::size_t count, std::size_t gap, Edge edge) {
   const std::size_t step = columns + gap;
   const bool special = check.one_in(4);
+  const float divisor = check.one_in(2) ? static_cast<float>(count) : 1.0f;
   std::vector<float> x(count * step - gap), expected(columns);
   for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
   for (std::size_t c = 0; c < columns; ++c) {
     float sums[16] = {};
     for (std::size_t i = 0; i < count; ++i) sums[i % 16] += x[i * step + c];
-    expected[c] = reference_folded(sums) / static_cast<float>(count);
+    expected[c] = reference_folded(sums) / divisor;
   }
-  const GuardedBuffer<float> input(x, edge), means(columns, edge);
-  check.table.layer_normalization->column_means(
-      {.input = input.data(), .step = step, .count = count, .columns = columns, .means = means.data()});
-  check.equal_but_for_nans(means, expected);
+  const GuardedBuffer<float> input(x, edge), quotients(columns, edge);
+  check.table.layer_normalization->column_quotients({.input = input.data(),
+                                                     .step = step,
+                                                     .count = count,
+                                                     .columns = columns,
+                                                     .divisor = divisor,
+                                                     .quotients = quotients.data()});
+  check.equal_but_for_nans(quotients, expected);
 }
 
 void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
@@ -208,6 +222,7 @@ void check_layer_normalization(Check& check) {
         for (int repeat = 0; repeat < 4; ++repeat) {
           check_floats(check, count, edge, in_place);
           check_codes(check, count, edge, in_place);
+          check_sum(check, count, edge);
           for (const std::size_t channels : {1U, 2U, 5U}) check_group(check, channels, count, edge, in_place);
         }
         for (const std::size_t rows : std::initializer_list<std::size_t>{1, 2, 9, 15, 16, 17, 40}) {

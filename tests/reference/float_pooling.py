@@ -1,4 +1,4 @@
-"""FLOAT_POOLING: the average or an extreme of every window, tap after tap, row by row, or half after half."""
+"""FLOAT_POOLING: the average, the sum or an extreme of every window, tap after tap, row by row, or half after half."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def float_pooling(
     output_data_type: DTypeLike,
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
-    """Input {N, C, H, W}; function 0 is the average, 1 the maximum: b unless a is larger or NaN; 2 the minimum."""
-    is_average, first = function[0] == 0, (0, -np.inf, np.inf)[function[0]]
+    """Input {N, C, H, W}; function 0: average, 1: maximum, b unless a is larger or NaN, 2: minimum, 3: sum."""
+    is_added, first = function[0] in (0, 3), (0, -np.inf, np.inf, 0)[function[0]]
     widths = [(0, 0), (0, 0), *zip(start_padding, end_padding, strict=True)]
     padded = np.pad(input, widths)
     inside = np.pad(np.ones_like(input, bool), widths)
@@ -49,15 +49,17 @@ def float_pooling(
             value, counts = padded[chosen], inside[chosen]
             stays = (result < value if first > 0 else result > value) | np.isnan(result)
             extreme = np.where(stays, result, value)
-            result = np.where(counts, result + value if is_average else extreme, result)
+            result = np.where(counts, result + value if is_added else extreme, result)
             count += counts
         return result
 
     with np.errstate(all="ignore"):
         whole = [range(length) for length in window_size]
-        if not is_average:
+        if not is_added:
             return taps(*whole)
         total = by_halves(taps, *whole)
+        if function[0] == 3:
+            return total
         divisor = np.full_like(count, np.prod(window_size)) if include_padding[0] else count
         return total / divisor.astype(np.float32)
 

@@ -154,8 +154,8 @@ void normalize_channels(const ChannelNormalization& run) noexcept {
 
 constinit const LayerNormalizationKernels avx512_vnni::layer_normalization = {.floats = normalize_floats,
                                                                               .float_group = normalize_group,
-                                                                              .mean = row_mean,
-                                                                              .column_means = column_means,
+                                                                              .sum = row_sum,
+                                                                              .column_quotients = column_quotients,
                                                                               .moments = code_moments,
                                                                               .codes = normalize_codes,
                                                                               .channel_moments = channel_moments,

@@ -1,13 +1,13 @@
 // Rows and columns of floats of layer_normalization.h in the lanes of an instruction set.
 // Included, after lanes/steps_of_sixteen.inl.h, inside the unnamed namespace of a kernel file.
 
-float row_mean(const float* row, std::size_t count) noexcept {
+float row_sum(const float* row, std::size_t count) noexcept {
   Floats sums[kVectors];
   for (Floats& sum : sums) sum = spread(0.0f);
   for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
     sums[v] = sums[v] + (lanes == kLanes ? load(row + i) : load_first(row + i, lanes, 0.0f));
   });
-  return folded(sums) / static_cast<float>(count);
+  return folded(sums);
 }
 
 // The partial sums of up to kStrip columns, [16][kStrip]; of fewer rows than 16 as many as there are. Those that are
@@ -22,8 +22,8 @@ inline void for_each_column(std::size_t columns, const Body& body) noexcept {
   if (c < columns) body(c, columns - c);
 }
 
-inline void strip_means(const float* input, std::size_t step, std::size_t count, std::size_t columns,
-                        float* means) noexcept {
+inline void strip_quotients(const float* input, std::size_t step, std::size_t count, std::size_t columns, float divisor,
+                            float* quotients) noexcept {
   alignas(64) float sums[kStep][kStrip];
   for (std::size_t i = 0; i < count; ++i) {
     const float* row = input + i * step;
@@ -43,17 +43,17 @@ inline void strip_means(const float* input, std::size_t step, std::size_t count,
     }
     present = present < half ? present : half;
   }
-  const Floats length = spread(static_cast<float>(count));
+  const Floats divisors = spread(divisor);
   for_each_column(columns, [&](std::size_t c, std::size_t lanes) {
-    const Floats mean = load(sums[0] + c) / length;
-    lanes == kLanes ? store(means + c, mean) : store_first(means + c, lanes, mean);
+    const Floats quotient = load(sums[0] + c) / divisors;
+    lanes == kLanes ? store(quotients + c, quotient) : store_first(quotients + c, lanes, quotient);
   });
 }
 
-void column_means(const FloatColumns& run) noexcept {
+void column_quotients(const FloatColumns& run) noexcept {
   for (std::size_t first = 0; first < run.columns; first += kStrip) {
     const std::size_t columns = run.columns - first < kStrip ? run.columns - first : kStrip;
-    strip_means(run.input + first, run.step, run.count, columns, run.means + first);
+    strip_quotients(run.input + first, run.step, run.count, columns, run.divisor, run.quotients + first);
   }
 }
 

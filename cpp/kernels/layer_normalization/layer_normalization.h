@@ -10,8 +10,8 @@
 //            folded in halves: p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, and so on
 //   t        as s, but while 32 terms are left they go to partial sum i % 32; then p[j] + p[j + 16] for j < 16 are the
 //            partial sums of the rest
-//   mean     s(x[i]) / n
-//   columns  mean of every column: x[i][c] for all i
+//   sum      s(x[i])
+//   columns  s(x[i][c]) / divisor of every column c, for all i
 //   codes    y[i] = sat(rne(fma(fma(code[i], factor, offset), weight[i], bias[i])) + output_zero_point)
 //   channels y[p][c] = sat(rne(fma(code[p][c], factor[c], offset[c])) + output_zero_point)
 //
@@ -63,7 +63,8 @@ struct FloatColumns {
   std::size_t step;   // from row to row
   std::size_t count;  // of a column's floats
   std::size_t columns;
-  float* means;
+  float divisor;
+  float* quotients;
 };
 
 struct CodeNormalization {
@@ -105,8 +106,8 @@ struct ChannelNormalization {
 struct LayerNormalizationKernels {
   void (*floats)(const FloatNormalization& row) noexcept;
   void (*float_group)(const FloatGroup& group) noexcept;
-  float (*mean)(const float* row, std::size_t count) noexcept;
-  void (*column_means)(const FloatColumns& run) noexcept;
+  float (*sum)(const float* row, std::size_t count) noexcept;
+  void (*column_quotients)(const FloatColumns& run) noexcept;
   CodeMoments (*moments)(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept;
   void (*codes)(const CodeNormalization& row) noexcept;
   void (*channel_moments)(const ChannelCodes& run, std::uint32_t* sums, std::uint32_t* sums_of_squares) noexcept;

@@ -20,7 +20,7 @@ FloatBands::FloatBands(const PoolingGeometry& geometry, FloatPool function, cons
       function_(function),
       width_(width_of_row(geometry.axes[2])),
       // Of 2x2 windows, of single rows and of single columns there are as many comparisons by either order.
-      rows_first_(function != FloatPool::averages && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
+      rows_first_(!adds(function) && std::min(geometry.axes[1].window, geometry.axes[2].window) > 1 &&
                   std::max(geometry.axes[1].window, geometry.axes[2].window) > 2),
       whole_columns_(geometry.axes[2].whole_windows()),
       pool_(window_kernels(function, target).runs) {}
@@ -31,7 +31,7 @@ std::int64_t FloatBands::rows() const {
   const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
   const std::int64_t stride = horizontal.stride;
   if (stride > 2 || vertical.stride != stride || horizontal.input_step != 1 || horizontal.output_step != 1) return 1;
-  const std::int64_t most = stride == 1 ? kLong : function_ == FloatPool::averages ? kLongSkipping : kLongOfExtremes;
+  const std::int64_t most = stride == 1 ? kLong : adds(function_) ? kLongSkipping : kLongOfExtremes;
   if (horizontal.output == 1 || horizontal.output > most) return 1;
   if (width_ > kElements || width_ > 2 * stride * horizontal.output) return 1;
   const std::int64_t reach = vertical.reach(), present = kElements / width_;
@@ -53,7 +53,7 @@ void FloatBands::run(const float* plane, float* output, std::int64_t y, std::int
   if (!is_band) fill(plane, first, present, copy);
   if (rows_first_) {
     pool_rows_first(band, rows, results);
-  } else if (function_ == FloatPool::averages) {
+  } else if (adds(function_)) {
     alignas(64) float divisors[kResults];
     const bool repeats = fill_divisors(y, rows, divisors);
     pool(band, rows, {.values = divisors, .repeats = repeats}, results);

@@ -1,11 +1,12 @@
 // FLOAT_POOLING: tensors input, output, FLOAT32, {N, C, H, W}; attributes function (0: average, 1: maximum,
-// 2: minimum), include_padding and those of a window. Of graphs alone.
+// 2: minimum, 3: sum), include_padding and those of a window. Of graphs alone.
 //
 // The average is the sum of the taps inside the image divided by their number, or with include_padding by that of all
 // taps. Sums of up to 2^10 taps are added one by one, row by row; larger windows are halved, rows first, the first half
 // being the smaller one, and the sums of their halves added. So each tap goes through fewer than 2^10 + 54 additions,
 // as a window has at most 2^64 taps, and sums of any number of them are within 2^-13.9 of the sum of absolute values. A
-// window wholly in the padding gives 0 / 0 without include_padding; of extremes it is refused.
+// window wholly in the padding gives 0 / 0 without include_padding; of extremes it is refused. A sum is an average
+// whose divisor is 1.
 //
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
@@ -37,7 +38,7 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
-FloatPool function_of(const OperatorDesc& desc) { return static_cast<FloatPool>(index_attribute(desc, "function", 3)); }
+FloatPool function_of(const OperatorDesc& desc) { return static_cast<FloatPool>(index_attribute(desc, "function", 4)); }
 
 // Columns that are neighbours in memory become rows, where windows have a tap in one of both directions alone, so that
 // the order of their taps stays.
@@ -66,8 +67,12 @@ void lay_rows_as_planes(PoolingGeometry& geometry) {
 PoolingGeometry plain_geometry(const OperatorDesc& desc) {
   if (desc.tensor(kInput).rank != 4) throw std::invalid_argument(desc.type + ": images have 4 dimensions");
   PoolingGeometry geometry = pooling_geometry(desc, desc.tensor(kInput), desc.tensor(kOutput));
-  if (function_of(desc) != FloatPool::averages && geometry.has_empty_window()) {
+  if (!adds(function_of(desc)) && geometry.has_empty_window()) {
     throw std::invalid_argument(desc.type + ": a window is wholly in the padding");
+  }
+  if (function_of(desc) == FloatPool::sums) {
+    geometry.include_padding = true;
+    geometry.divides = false;
   }
   lay_rows_along_memory(geometry);
   lay_rows_as_planes(geometry);
@@ -135,7 +140,7 @@ class FloatPooling final : public CompiledOperator {
   std::int64_t plane_taps() const { return geometry_.axes[1].window * geometry_.axes[2].window; }
   // Whether planes are pooled one by one.
   bool by_planes() const { return folds_ || plane_averages_; }
-  bool averages() const { return function_ == FloatPool::averages; }
+  bool averages() const { return adds(function_); }
   // Planes are pooled one after the other, as few rows of each would leave a level-1 cache until the next ones are
   // read: unless their elements are neighbours in the output, and more than one each.
   std::int64_t planes() const {

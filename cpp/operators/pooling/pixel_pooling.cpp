@@ -68,7 +68,7 @@ bool pays(const PoolingAxis& vertical, const PoolingAxis& horizontal, FloatPool 
     const bool are_pairs = vertical.stride == 2 && horizontal.stride == 2 && taps <= kFewTaps && columns % 2 == 0;
     return !reads_few && (!are_pairs || columns <= kShortRow);  // pairs are read in place
   }
-  const bool averages = function == FloatPool::averages;
+  const bool averages = adds(function);
   if (taps > (averages ? kManyTaps : kMostShared)) return averages;
   return taps > kFewTaps ? columns <= kShortRow : columns < lanes;
 }
@@ -141,7 +141,7 @@ class PixelPooling final : public CompiledOperator {
   // For each pixel, or one that repeats. Extremes have none.
   std::vector<float> divisors() const {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
-    if (function_ != FloatPool::averages) return {};
+    if (!adds(function_)) return {};
     if (geometry_.include_padding) return {geometry_.divisor(vertical.window * horizontal.window)};
     std::vector<float> divisors;
     for (const PixelBand& band : bands_) {

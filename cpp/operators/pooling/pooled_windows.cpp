@@ -38,7 +38,7 @@ PooledWindows::PooledWindows(const PoolingGeometry& geometry, FloatPool function
     : geometry_(geometry),
       function_(function),
       target_(target),
-      halves_(function == FloatPool::averages && are_halved(geometry)),
+      halves_(adds(function) && are_halved(geometry)),
       layout_(layout),
       whole_columns_(geometry.axes[2].whole_windows()) {}
 
@@ -161,7 +161,7 @@ IndexRange PooledWindows::inside(IndexRange columns, std::int64_t tap) const noe
 }
 
 PooledWindows::Divisors PooledWindows::divisors_of(const Windows& windows, float* values) const noexcept {
-  if (function_ != FloatPool::averages) return {};
+  if (!adds(function_)) return {};
   const IndexRange& columns = windows.columns;
   const std::size_t channels = windows.channels;
   const std::int64_t rows = windows.inside.rows.count();

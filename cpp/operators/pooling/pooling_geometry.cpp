@@ -40,6 +40,7 @@ IndexRange PoolingAxis::positions(std::int64_t first, std::int64_t end) const {
 }
 
 float PoolingGeometry::divisor(std::int64_t taps) const {
+  if (!divides) return 1.0F;
   if (!include_padding) return static_cast<float>(taps);
   __extension__ typedef unsigned __int128 Product;  // of three numbers below 2^32
   Product window = 1;

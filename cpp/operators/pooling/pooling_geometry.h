@@ -42,6 +42,7 @@ struct PoolingGeometry {
   std::int64_t output_image_step, output_channel_step;
   PoolingAxis axes[3];  // depth, height, width; depth is 1 where there are two
   bool include_padding;
+  bool divides = true;  // else all divisors are 1
 
   // What the sum of a window is divided by; taps are those inside of the image. Rounded as any integer that becomes a
   // float32.

@@ -89,3 +89,4 @@ class Pooling(IntEnum):
     AVERAGES = 0
     MAXIMA = 1
     MINIMA = 2
+    SUMS = 3

@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerB
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
-__all__ = ["RULES", "Multiple", "binary", "plus", "power"]
+__all__ = ["RULES", "binary", "plus", "power"]
 
 
 class Quantized:

@@ -13,13 +13,13 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK, pooled_by_slices
 from dmlcpu.onnx.rules.native_functions import Pooling
 from dmlcpu.onnx.rules.operands import computed
-from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
+from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over, sum_over
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Tensor, Value
 
 __all__ = ["float_pooling"]
 
-# Of an image, whose average FLOAT_POOLING has sooner than REDUCE_MEAN.
+# Of an image, whose average FLOAT_POOLING has sooner than REDUCE_MEAN, and whose sum.
 _FEW_PIXELS: Final = 8
 
 
@@ -42,8 +42,10 @@ def float_pooling(
         return computed(lowering, pooled_by_slices(lowering, floats, window, pool))
     if floats.dtype != np.float32 or len(floats.shape) != 4:
         raise NotNative(f"a pooling of {len(floats.shape)} dimensions of type {floats.dtype}")
-    if function == Pooling.AVERAGES and _is_whole(window, floats) and math.prod(window.kernel) > _FEW_PIXELS:
-        return mean_over(lowering, floats, (2, 3), (*floats.shape[:2], 1, 1))
+    adds = function in (Pooling.AVERAGES, Pooling.SUMS)
+    if adds and _is_whole(window, floats) and math.prod(window.kernel) > _FEW_PIXELS:
+        reduced_over = mean_over if function == Pooling.AVERAGES else sum_over
+        return reduced_over(lowering, floats, (2, 3), (*floats.shape[:2], 1, 1))
     attributes = {
         **window.attributes(),
         "window_size": window.kernel,

@@ -1,8 +1,7 @@
-"""LpPool and GlobalLpPool: roots of averages of powers, times what makes the averages sums."""
+"""LpPool and GlobalLpPool: roots of sums of powers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -15,7 +14,6 @@ from dmlcpu.onnx.rules.element_wise.float_functions import Floats
 from dmlcpu.onnx.rules.native_functions import FloatUnary, Pooling
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling
-from dmlcpu.onnx.rules.pooling.pooled_values import times
 from dmlcpu.onnx.rules.pooling.pooling import pooled_as_image, window_of_pooling
 from dmlcpu.onnx.rules.windows import Window, automatic_padding
 from dmlcpu.onnx.values import Table, Tensor, Value
@@ -65,11 +63,10 @@ def lp_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
 
     def pool(image: Value, part: Window) -> Tensor:
         floats = computed(lowering, image)
-        return float_pooling(lowering, floats, part, Pooling.AVERAGES, include_padding=True)
+        return float_pooling(lowering, floats, part, Pooling.SUMS)
 
-    means = pooled_as_image(lowering, _powers(lowering, value, degree), window, pool)
-    sums = times(lowering, computed(lowering, means), math.prod(window.kernel))
-    return [_ROOTS[degree](Floats(lowering, sums)).tensor]
+    sums = pooled_as_image(lowering, _powers(lowering, value, degree), window, pool)
+    return [_ROOTS[degree](Floats(lowering, computed(lowering, sums))).tensor]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", name): lp_pool for name in ("LpPool", "GlobalLpPool")}

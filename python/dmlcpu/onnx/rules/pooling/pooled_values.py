@@ -14,7 +14,6 @@ from dmlcpu.onnx.constant_arrays import Array, constant_by
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.element_wise.arithmetic import Multiple
 from dmlcpu.onnx.rules.movement.moved_values import Moved, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Pooling
 from dmlcpu.onnx.rules.operands import computed
@@ -22,7 +21,7 @@ from dmlcpu.onnx.rules.pooling.float_pooling import float_pooling
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import AffineTable, Deferred, Operand, Table, Tensor, Value
 
-__all__ = ["StackedSum", "averaged", "maximum", "minimum", "summed", "times"]
+__all__ = ["StackedSum", "averaged", "maximum", "minimum", "summed"]
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
 _REVERSED: Final = ~np.arange(256, dtype=np.uint8)  # from the last code to the first, with a sign or without
@@ -73,21 +72,25 @@ class AveragePooling(Deferred):
         """Add the pooling of floats."""
         floats = self._lowering.floats(self._x)
         average = float_pooling(self._lowering, floats, self._window, Pooling.AVERAGES, self._include_padding)
-        return average if self._factor is None else times(self._lowering, average, self._factor)
+        if self._factor is None:
+            return average
+        return on_floats(self._lowering, FloatBinary.MULTIPLY, average, constant_by(_as_float, self._factor))
 
-    def times(self, factor: int) -> AveragePooling:
-        """Return the average as often as a factor says, which may be known only later."""
-        return AveragePooling(self._lowering, self._x, self._window, self._include_padding, factor)
+
+class SumPooling(AveragePooling):
+    """The sum of the dequantized codes of each window."""
+
+    def __init__(self, lowering: Lowering, x: AffineTable, window: Window) -> None:
+        super().__init__(lowering, x, window, include_padding=True, factor=math.prod(window.kernel))
+
+    def floats(self) -> Tensor:
+        """Add the pooling of floats."""
+        return float_pooling(self._lowering, self._lowering.floats(self._x), self._window, Pooling.SUMS)
 
 
 def _scale_of_sums(scale: np.float32, count: int, rank: int) -> Array:
     """Return the scale of averages whose codes are those of sums."""
     return np.full((1,) * rank, scale / np.float32(count), np.float32)
-
-
-def times(lowering: Lowering, value: Value, factor: int) -> Tensor:
-    """Add the product of floats and an integer, which may be known only later."""
-    return on_floats(lowering, FloatBinary.MULTIPLY, value, constant_by(_as_float, factor))
 
 
 def _as_float(number: int) -> Array:
@@ -138,21 +141,31 @@ class StackedSum(Deferred):
 
 
 class StackedAverage(Deferred):
-    """The average of each window of a stacked sum."""
+    """The average, or sum, of each window of a stacked sum."""
 
-    def __init__(self, lowering: Lowering, source: StackedSum, window: Window, include_padding: bool) -> None:
+    def __init__(
+        self,
+        lowering: Lowering,
+        source: StackedSum,
+        window: Window,
+        include_padding: bool,
+        function: Pooling = Pooling.AVERAGES,
+    ) -> None:
         self._lowering, self._source = lowering, source
-        self._window, self._include_padding = window, include_padding
+        self._window, self._include_padding, self._function = window, include_padding, function
         self.shape = (*source.shape[:2], *window.output)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the pooling of the stack, from codes to codes."""
+        if self._function == Pooling.SUMS:
+            count = np.float32(math.prod(self._window.kernel))
+            parameters = replace(parameters, scale=parameters.scale / count)
         return self._lowering.quantized(self._source.averaged(self._window, self._include_padding), parameters)
 
     def floats(self) -> Tensor:
         """Add the sum of floats, and its pooling."""
         return float_pooling(
-            self._lowering, self._source.computed(), self._window, Pooling.AVERAGES, self._include_padding
+            self._lowering, self._source.computed(), self._window, self._function, self._include_padding
         )
 
 
@@ -166,11 +179,12 @@ def averaged(lowering: Lowering, value: Value, window: Window, include_padding: 
 
 
 def summed(lowering: Lowering, value: Value, window: Window) -> Value:
-    """Return the sum of each window of an image: the average, as often as there are elements in it."""
-    average, count = averaged(lowering, value, window), math.prod(window.kernel)
-    if isinstance(average, AveragePooling):
-        return average.times(count)
-    return Multiple(lowering, average, count) if isinstance(average, Deferred) else times(lowering, average, count)
+    """Return the sum of each window of an image without padding: of codes where the value is dequantized."""
+    if isinstance(value, StackedSum):
+        return StackedAverage(lowering, value, window, include_padding=False, function=Pooling.SUMS)
+    if isinstance(value, AffineTable) and len(value.shape) in (4, 5):
+        return SumPooling(lowering, value, window)
+    return float_pooling(lowering, computed(lowering, value), window, Pooling.SUMS)
 
 
 class Extreme(Moved):

@@ -17,8 +17,8 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import axes_of, axis_within, between_codes, computed, computed_floats, integers, present
-from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over
-from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed, times
+from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over, sum_over
+from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import AffineTable, Deferred, Table, Tensor, Value
 
@@ -129,8 +129,8 @@ def _are_too_long(value: Value, axes: Sequence[int]) -> bool:
     return len(axes) > 1 and any(value.shape[axis] > LONGEST_REDUCED for axis in axes)
 
 
-def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor | None:
-    """Return the mean of floats over the axes of a node; None of codes, over no axes, and of other types.
+def _sum_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor | None:
+    """Return the sum of floats over the axes of a node; None of codes, over no axes, and of other types.
 
     As a pooling it would have its layout chosen for channels, which these need not be.
     """
@@ -141,24 +141,23 @@ def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         return None
     _check_windows(value, axes)
     x = computed(lowering, value)
-    return mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes)) if x.dtype == np.float32 else None
+    return sum_over(lowering, x, axes, reduced_shape(node, x.shape, axes)) if x.dtype == np.float32 else None
 
 
 def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
-    """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
+    """Return the sum over the axes of a node."""
     value = present(inputs[0])
     is_stack = len(value.shape) == 5 and axes_of(node, inputs, 5) == (1,) and not node.attributes.get("keepdims", 1)
     if isinstance(value, AffineTable) and is_stack:
-        return StackedSum(lowering, value, lambda: computed(lowering, _multiple_of_mean(lowering, node, inputs)))
-    return _multiple_of_mean(lowering, node, inputs)
+        return StackedSum(lowering, value, lambda: computed(lowering, _sum_by_operator(lowering, node, inputs)))
+    return _sum_by_operator(lowering, node, inputs)
 
 
-def _multiple_of_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
-    mean = _mean_of_floats(lowering, node, inputs)
-    if mean is None:
+def _sum_by_operator(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    total = _sum_of_floats(lowering, node, inputs)
+    if total is None:
         return _reduced(lowering, node, inputs, lambda image, window: summed(lowering, image, window))
-    count = math.prod(present(inputs[0]).shape) // math.prod(mean.shape)
-    return times(lowering, mean, count)
+    return total
 
 
 def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
