@@ -36,7 +36,9 @@ void register_graph(py::module_& module) {
       .def_property_readonly("temporary_resource_size",
                              [](const BoundGraph& self) { return self.graph().temporary_size(); })
       .def_property_readonly("persistent_resource_size",
-                             [](const BoundGraph& self) { return self.graph().persistent_size(); });
+                             [](const BoundGraph& self) { return self.graph().persistent_size(); })
+      .def_property_readonly("changed_constants_size",
+                             [](const BoundGraph& self) { return self.graph().changed_constants_size(); });
   seal(type);
   py::class_<GivenGraph> graph(module, "GivenGraph");
   graph.def("changed", &GivenGraph::changed, py::arg("lengths"), py::arg("arrays"), py::arg("attributes"));

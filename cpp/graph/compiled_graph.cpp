@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -129,6 +130,7 @@ CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::sh
                              const std::optional<Predecessor>& predecessor)
     : target_(aligning_tensors(target)),
       value_count_(graph.values.size()),
+      has_predecessor_(predecessor.has_value()),
       shared_(std::move(shared)),
       blocks_(shared_ ? std::shared_ptr<BlockPool>(shared_, &shared_->blocks) : std::make_shared<BlockPool>()) {
   PlacedGraph placed = place_graph(graph);
@@ -251,6 +253,24 @@ std::size_t CompiledGraph::persistent_size() const {
     for (const Operator& stage : step.stages) size += stage.compiled->persistent_size();
   }
   return size;
+}
+
+// As many bytes as each such constant has: several steps that read it share what they pack of it.
+std::size_t CompiledGraph::changed_constants_size() const {
+  if (!has_predecessor_) return 0;
+  std::vector<std::size_t> bytes(value_count_);
+  const auto count = [&](const Operator& of_step) {
+    for (const Address& address : of_step.owned) {
+      if (of_step.same[address.tensor]) continue;
+      std::size_t& of_value = bytes[address.value];
+      of_value = std::max(of_value, of_step.compiled->desc().tensors[address.tensor]->span_bytes());
+    }
+  };
+  for (const Step& step : steps_) {
+    count(step.first);
+    std::ranges::for_each(step.stages, count);
+  }
+  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
 }
 
 std::vector<CompiledGraph::StepDescription> CompiledGraph::describe() const {

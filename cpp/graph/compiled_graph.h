@@ -55,6 +55,8 @@ class CompiledGraph {
   std::size_t step_count() const { return steps_.size(); }
   std::size_t temporary_size() const { return block_bytes_ + scratch_bytes_; }
   std::size_t persistent_size() const;
+  // An estimate of what is packed of constants that are not those of the predecessor; 0 where there was none.
+  std::size_t changed_constants_size() const;
 
   struct StepDescription {
     std::string type, name, plan;
@@ -106,6 +108,7 @@ class CompiledGraph {
   std::size_t value_count_;
   std::vector<Step> steps_;
   std::size_t block_bytes_ = 0, scratch_bytes_ = 0;
+  bool has_predecessor_;
   std::shared_ptr<SessionMemory> shared_;  // null if it is with no other graph
   std::shared_ptr<BlockPool> blocks_;      // of the session, or its own
 };

@@ -61,6 +61,18 @@ def test_successors_compute_what_graphs_by_themselves_do(devices: Devices, rando
             assert latest.binding_properties == alone.binding_properties
 
 
+def test_successors_tell_the_bytes_of_constants_of_their_own(device: dmlcpu.Device) -> None:
+    """Of a column of FLOAT32 each; the weights are those of the graph before."""
+    record = Record()
+    graph = FreeGraph(free_graph(record, np.ones((8, 16), np.float32)))
+    sizes = []
+    for rows in (3, 3, 5, 40):
+        replay = record.again([rows])
+        assert replay is not None
+        sizes.append(graph.compiled(replay, device).changed_constants_size)
+    assert sizes == [0, 12, 20, 160]
+
+
 U8, ONE, NONE = TensorDataType.UINT8, np.ones(1, np.float32), np.zeros(1, np.uint8)
 WINDOW = {
     "strides": (1, 1),

@@ -136,6 +136,11 @@ class CompiledGraph(CompiledOperator):
         return self._graph.step_count
 
     @property
+    def changed_constants_size(self) -> int:
+        """About how many bytes it keeps of constants that its predecessor does not have; 0 if it has none."""
+        return self._graph.changed_constants_size
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """The steps that the graph became, in the order in which they run."""
         return tuple(Step(*row) for row in self._graph.describe())

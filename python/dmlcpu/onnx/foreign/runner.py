@@ -52,7 +52,7 @@ class ForeignRunner:
     Attributes:
         provider: Who runs it, ``"onnxruntime"`` or ``"onnx.reference"``: slow but complete, it takes what onnxruntime
             has no kernel for.
-        size: An estimate of its bytes; a session counts where it was opened.
+        size: An estimate of its bytes; a session that is for all lengths is every plan's.
 
     Raises:
         MissingRuntimeError: onnxruntime cannot be imported; the message names nodes that need it.
@@ -71,9 +71,8 @@ class ForeignRunner:
         self._containers = {value.name for value in outputs if value.type.WhichOneof("value") in CONTAINERS}
         if self._model.is_refused:
             self._fix_lengths()
-        is_open = self._model.opened is not None
         self._open()
-        own = 0 if is_open else _COPIES_OF_OTHERS * self._model.num_bytes
+        own = 0 if self._model.is_shared else _COPIES_OF_OTHERS * self._model.num_bytes
         self.size = own + sum(array.nbytes for array in self._constants.values())
 
     def _fix_lengths(self) -> None:

@@ -41,7 +41,7 @@ class _NativeRunner:
 
     def __init__(self, part: NativePart) -> None:
         self._graph = part.graph
-        self.size = _BYTES_OF_A_STEP * part.graph.step_count
+        self.size = _BYTES_OF_A_STEP * part.graph.step_count + part.graph.changed_constants_size
         self._inputs, self._outputs = part.inputs, part.outputs
         types = dict(zip(part.outputs, part.types, strict=True))
         # A tensor without axes is one of a single element to the graph, and a condition a byte.
@@ -97,9 +97,9 @@ class ExecutablePlan:
         plan: What is run.
         rest: What remains of the model then; None if the plan makes the outputs.
         run_packed: The fast path through it; None if there is none.
-        size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions that were opened
-            for it. Weights, and the memory that steps compute in, are every plan's; constants that follow from a shape,
-            such as rows of positions, are not counted.
+        size: An estimate of its bytes: the steps of its native graphs, constants that follow from a shape, such as
+            masks, and other runtimes' sessions for its lengths alone. Weights and the memory that steps compute in are
+            every plan's, and so, as far as this tells, all constants of a graph that was not made of another one's.
         last_use: A number that grows with each use of a plan of the session.
     """
 
