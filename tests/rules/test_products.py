@@ -377,3 +377,33 @@ def test_quotients_and_powers_are_no_multiples(random_numbers: np.random.Generat
         name: random_numbers.standard_normal(shape, np.float32) for name, shape in (("a", (2, 3, 8)), ("b", (2, 8, 40)))
     }
     assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("operator", ["MatMulInteger", "QLinearMatMul"])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_sums_of_nothing(operator: str, batch: tuple[int, ...]) -> None:
+    """Are 0, or its code: onnxruntime writes nothing."""
+    builder = Builder()
+    a = builder.input(np.uint8, (*batch, 2, "K"), "a")
+    b = builder.input(np.uint8, (*batch, "K", 5), "b")
+    of_codes = operator == "QLinearMatMul"
+    quantization: list[Any] = [np.float32(0.5), np.uint8(7)]
+    operands = [a, *quantization, b, *quantization, *quantization] if of_codes else [a, b]
+    dtype = np.uint8 if of_codes else np.int32
+    builder.output(builder.node(operator, operands), dtype)
+    session = dmlcpu.InferenceSession(builder.build())
+    for length in (3, 0, 4, 0):
+        feeds = {"a": np.zeros((*batch, 2, length), np.uint8), "b": np.zeros((*batch, length, 5), np.uint8)}
+        [result] = session.run(None, feeds)
+        assert (result.dtype, result.shape) == (dtype, (*batch, 2, 5))
+        if length == 0:
+            assert (result == (7 if of_codes else 0)).all()
+
+
+def test_sums_of_nothing_that_only_onnxruntime_takes() -> None:
+    builder = Builder()
+    operands = [builder.input(np.uint8, ("K",), "a"), builder.input(np.uint8, ("K", 5), "b")]
+    builder.output(builder.node("MatMulInteger", operands), np.int32)
+    session = dmlcpu.InferenceSession(builder.build())
+    with pytest.raises(dmlcpu.BindingError, match="no elements to compute with"):
+        session.run(None, {"a": np.zeros(0, np.uint8), "b": np.zeros((0, 5), np.uint8)})

@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.values import Value, element_type
 
-__all__ = ["has_no_elements", "nothing", "without_elements"]
+__all__ = ["has_no_elements", "nothing", "without_elements", "zeros_of"]
 
 # numpy has no array whose other lengths, multiplied, are too many bytes to count; up to here it has, of any type.
 _MAX_ELEMENTS: Final = 1 << 48
@@ -24,6 +24,11 @@ def has_no_elements(shape: Sequence[int]) -> bool:
 
 def without_elements(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:
     """Return an array of a shape that has a length of 0: it is known, whatever computes it or is fed."""
+    return zeros_of(dtype, shape)
+
+
+def zeros_of(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:
+    """Return zeros of a shape, such as sums of nothing."""
     return constant_by(_zeros, dtype, *shape)
 
 

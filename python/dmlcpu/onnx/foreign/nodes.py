@@ -18,7 +18,14 @@ from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Dequantized, Tensor, Value, element_type
 
-__all__ = ["ANCHORS", "are_readable", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
+__all__ = [
+    "ANCHORS",
+    "are_readable",
+    "check_complete",
+    "is_for_the_reference",
+    "nodes_of_codes",
+    "taken_together",
+]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 ANCHORS: Final = frozenset(
@@ -211,6 +218,8 @@ def are_readable(nodes: Sequence[Node], constants: Mapping[str, Array]) -> bool:
 
 # Operators that onnxruntime ends the process on where there is nothing to compute.
 _NEVER_EMPTY: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM", "Einsum"})
+# Products of codes, of whose results onnxruntime writes nothing where there is nothing to add.
+_PRODUCTS: Final = frozenset({"MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"})
 # Operators on any number of operands, each of which onnxruntime reads.
 _VARIADIC: Final = frozenset({"Einsum", "Max", "Mean", "Min", "Sum"})
 
@@ -237,6 +246,9 @@ def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
     """Return what a node lacks without which onnxruntime ends the process, if it does."""
     read = node.inputs if node.operator == "Einsum" else node.inputs[:1]
     is_empty = node.operator in _NEVER_EMPTY and any(name in values and 0 in values[name].shape for name in read)
+    if node.operator in _PRODUCTS and node.inputs and node.inputs[0] in values:
+        shape = values[node.inputs[0]].shape
+        is_empty = 0 in shape[-1:] and 0 not in shape[:-1]
     return _lacking_within(node.proto) or ("elements to compute with" if is_empty else None)
 
 

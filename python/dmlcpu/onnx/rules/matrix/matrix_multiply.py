@@ -8,6 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.constant_arrays import Array, constant_by
+from dmlcpu.onnx.constants.empty_arrays import zeros_of
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -22,7 +25,7 @@ from dmlcpu.onnx.rules.matrix.products import (
     product_of_codes,
     times,
 )
-from dmlcpu.onnx.rules.operands import aligned, present, vector
+from dmlcpu.onnx.rules.operands import aligned, constant, present, vector
 from dmlcpu.onnx.rules.quantization.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Deferred, Tensor, Value
 
@@ -66,9 +69,25 @@ def _multiple(value: Value) -> tuple[Value, np.float32]:
     return (x, number) if _LEAST_FACTOR <= abs(number) <= _LARGEST_FACTOR else (value, np.float32(1))
 
 
+def _shape_of_empty_sums(a: Value | None, b: Value | None) -> tuple[int, ...] | None:
+    """Return the shape of a product of matrices along an axis of length 0; None of others."""
+    a, b = present(a), present(b)
+    if 0 not in a.shape[-1:] or 0 not in b.shape[-2:-1]:
+        return None
+    return (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+
+
+def _repeated(number: Array, *shape: int) -> Array:
+    return np.full(shape, number.reshape(()), number.dtype)
+
+
 @on_few_axes(3)
 def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearMatMul."""
+    if (shape := _shape_of_empty_sums(inputs[0], inputs[3])) is not None:
+        code = constant(inputs[7], "a zero point")
+        if code.size == 1:
+            return [constant_by(_repeated, code, *shape)]
     a, b = factors(lowering, inputs[:6])
     scale = aligned(lowering, present(inputs[6]), (1,), "a scale")
     zero_point = aligned(lowering, present(inputs[7]), (1,), "a zero point")
@@ -84,6 +103,8 @@ def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMulInteger."""
     a_codes, b_codes, a_zero_point, b_zero_point = (*inputs, None, None)[:4]
+    if (shape := _shape_of_empty_sums(a_codes, b_codes)) is not None:
+        return [zeros_of(np.dtype(np.int32), shape)]
     a, b = factors(lowering, [a_codes, None, a_zero_point, b_codes, None, b_zero_point])
     return [IntegerProduct(lowering, a, b)]
 
