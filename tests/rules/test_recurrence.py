@@ -187,28 +187,56 @@ def test_what_nothing_computes(random_numbers: np.random.Generator, operator: st
         dmlcpu.InferenceSession(builder.build())
 
 
-@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
-@pytest.mark.parametrize("shape", [(5, 0), (0, 3)])
+def of_any_length(builder: Builder) -> dmlcpu.InferenceSession:
+    for value in builder.inputs:
+        for length, name in zip(value.type.tensor_type.shape.dim, (f"{value.name}0", f"{value.name}1"), strict=False):
+            length.dim_param = name
+    return dmlcpu.InferenceSession(builder.build())
+
+
+@pytest.mark.parametrize("operator", PARTS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize("shape", [(0, SEQUENCES), (STEPS, 0), (0, 0)])
 @pytest.mark.parametrize("clip", [{}, {"clip": 0.5}], ids=str)
-def test_nothing_to_compute(
-    random_numbers: np.random.Generator, operator: str, shape: tuple[int, int], clip: dict[str, float]
+def test_no_steps(
+    random_numbers: np.random.Generator,
+    operator: str,
+    direction: str,
+    states: bool,
+    shape: tuple[int, int],
+    clip: dict[str, float],
 ) -> None:
-    """Onnxruntime would end the process."""
-    builder = layer(random_numbers, operator, states=False, **clip)
-    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
-        length.dim_param = name
-    session = dmlcpu.InferenceSession(builder.build())
+    """Nor sequences: the first states are the last ones. Of some onnxruntime would end the process."""
+    builder = layer(random_numbers, operator, direction, states=states, **clip)
+    directions = 1 + (direction == "bidirectional")
+    first = {name: uniform(random_numbers, directions, shape[1], HIDDEN) for name in ("hidden", "cell") if states}
+    known = [value.name for value in builder.inputs[1:]]
+    feeds = {"x": np.zeros((*shape, INPUTS), np.float32), **{name: first[name] for name in known}}
+    session = of_any_length(builder)
+    for _ in range(2):
+        result, *last = session.run(None, feeds)
+        assert (result.dtype, result.shape) == (np.float32, (shape[0], directions, shape[1], HIDDEN))
+        zeros = [np.zeros((directions, shape[1], HIDDEN), np.float32)] * len(last)
+        for state, expected in zip(last, [feeds[name] for name in known] or zeros, strict=True):
+            np.testing.assert_array_equal(state, expected)
+
+
+def test_nothing_to_compute(random_numbers: np.random.Generator) -> None:
+    """Onnxruntime would end the process on a layer with peepholes."""
+    builder = layer(random_numbers, "LSTM", states=False)
+    builder.nodes[0].input.extend(["", "", builder.constant(uniform(random_numbers, 1, 3 * HIDDEN))])
+    session = of_any_length(builder)
     with pytest.raises(dmlcpu.BindingError, match=r"input 'x' has a length of 0, .* has no elements to compute with"):
-        session.run(None, {"x": np.zeros((*shape, INPUTS), np.float32)})
+        session.run(None, {"x": np.zeros((0, SEQUENCES, INPUTS), np.float32)})
 
 
 @pytest.mark.parametrize("shape", [(5, 0), (0, 3)])
-def test_plain_cells_have_nothing_to_compute(random_numbers: np.random.Generator, shape: tuple[int, int]) -> None:
-    """Which onnxruntime does for these."""
+def test_plain_cells_without_steps(random_numbers: np.random.Generator, shape: tuple[int, int]) -> None:
+    """Onnxruntime takes these."""
     builder = layer(random_numbers, "RNN", states=False)
-    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
-        length.dim_param = name
-    assert_like_onnxruntime(builder.build(), {"x": np.zeros((*shape, INPUTS), np.float32)}, native=False)
+    of_any_length(builder)
+    assert_like_onnxruntime(builder.build(), {"x": np.zeros((*shape, INPUTS), np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.constant_arrays import Array, Constant
+from dmlcpu.onnx.constants.empty_arrays import zeros_of
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -27,7 +28,7 @@ from dmlcpu.onnx.rules.operands import computed, constant, present, written
 from dmlcpu.onnx.rules.quantization.quantization import dynamically_quantized
 from dmlcpu.onnx.rules.recurrence.cell_functions import CellFunction, cell_functions
 from dmlcpu.onnx.rules.recurrence.sequence_lengths import are_whole
-from dmlcpu.onnx.values import Operand, Tensor, Value, element_type
+from dmlcpu.onnx.values import Operand, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -43,7 +44,7 @@ class _Layer:
     Attributes:
         operator: The native one.
         direction: Its attribute.
-        input: Of shape (T, B, I).
+        input: Of shape (T, B, I); a constant where there are no steps or no sequences.
         weights: Of shape (I, D * P * H).
         recurrence: Of shape (D, H, P * H).
         bias: What is added to the products of the inputs, of shape (D * P * H); it may be absent.
@@ -55,7 +56,7 @@ class _Layer:
 
     operator: str
     direction: int
-    input: Tensor
+    input: Tensor | Constant
     weights: Array
     recurrence: Array
     bias: Array | None
@@ -65,25 +66,41 @@ class _Layer:
     weight_parameters: tuple[Array, Array] | None = None
     recurrence_parameters: tuple[Array, Array] | None = None
 
-    def add(self, lowering: Lowering) -> list[Tensor]:
+    def add(self, lowering: Lowering) -> list[Value]:
         """Add the layer; return all states, and those after the last step."""
         steps, sequences, _ = self.input.shape
         directions, hidden, columns = self.recurrence.shape
-        products = self._products(lowering)
+        if isinstance(self.input, Constant):
+            return self._without_steps()
+        products = self._products(lowering, self.input)
         gates = lowering.reshaped(products, (steps, sequences, directions * columns))
         scale, zero_point = self.recurrence_parameters or (None, None)
         last = (FLOAT32, (directions, sequences, hidden))
         first, *beside = self.beside
-        return lowering.emit_several(
-            self.operator,
-            [gates, self.recurrence, scale, zero_point, first, self.lengths, *beside],
-            [(FLOAT32, (steps, directions, sequences, hidden)), *[last] * (2 if self.operator == "LSTM" else 1)],
-            {"direction": (self.direction,), **self.cell},
-        )
+        return [
+            *lowering.emit_several(
+                self.operator,
+                [gates, self.recurrence, scale, zero_point, first, self.lengths, *beside],
+                [(FLOAT32, (steps, directions, sequences, hidden)), *[last] * _FORMS[self.operator][1]],
+                {"direction": (self.direction,), **self.cell},
+            )
+        ]
 
-    def _products(self, lowering: Lowering) -> Tensor:
+    def _without_steps(self) -> list[Value]:
+        """Return no states, and the first ones as those after the last step."""
+        steps, sequences, _ = self.input.shape
+        directions, hidden, _ = self.recurrence.shape
+        zeros = zeros_of(FLOAT32, (directions, sequences, hidden))
+        first = self.beside[: _FORMS[self.operator][1]]
+        last = [zeros if state is None else state for state in first]
+        return [
+            zeros_of(FLOAT32, (steps, directions, sequences, hidden)),
+            *(state if isinstance(state, Constant) else as_value(state) for state in last),
+        ]
+
+    def _products(self, lowering: Lowering, x: Tensor) -> Tensor:
         """Return the products of the inputs with the weights, of all steps and sequences, with the bias."""
-        rows = lowering.reshaped(self.input, (self.input.shape[0] * self.input.shape[1], self.input.shape[2]))
+        rows = lowering.reshaped(x, (x.shape[0] * x.shape[1], x.shape[2]))
         if self.weight_parameters is not None:
             scale, zero_point = (parameter.reshape(-1) for parameter in self.weight_parameters)
             left = Factor(*dynamically_quantized(lowering, rows))
@@ -95,7 +112,7 @@ class _Layer:
 _Inputs: TypeAlias = Sequence[Value | None]
 
 
-def _with_sequences_first(layer: Callable[[Lowering, Node, _Inputs], list[Tensor]]) -> Rule:
+def _with_sequences_first(layer: Callable[[Lowering, Node, _Inputs], list[Value]]) -> Rule:
     """Return the rule of a layer whose sequences may come before its steps, and before the directions of states."""
 
     @wraps(layer)
@@ -140,19 +157,21 @@ def _cell(node: Node, direction: int) -> dict[str, Sequence[int]]:
     return cell
 
 
-def _input(lowering: Lowering, value: Value | None) -> Tensor:
-    """Return the input of a layer.
+def _input(lowering: Lowering, value: Value | None) -> Tensor | Constant:
+    """Return the input of a layer, as a constant where it has no steps or no sequences.
 
     Raises:
         NotNative: It is of another type.
     """
-    tensor = computed(lowering, present(value))
+    value = present(value)
+    is_empty = isinstance(value, Constant) and 0 in value.shape[:2]
+    tensor = value if isinstance(value, Constant) and is_empty else computed(lowering, value)
     if tensor.dtype != np.float32 or len(tensor.shape) != 3:
         raise NotNative(f"an input of type {tensor.dtype} and shape {tensor.shape}")
     return tensor
 
 
-def _lengths(lowering: Lowering, value: Value | None, tensor: Tensor) -> Operand:
+def _lengths(lowering: Lowering, value: Value | None, tensor: Tensor | Constant) -> Operand:
     """Return the lengths of sequences; None if all are as long as their tensor."""
     if value is None:
         return None
@@ -220,13 +239,13 @@ def _of_floats(lowering: Lowering, node: Node, inputs: _Inputs) -> _Layer:
 
 
 @_with_sequences_first
-def layer_of_floats(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
+def layer_of_floats(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Value]:
     """RNN, and LSTM without peepholes."""
     return _of_floats(lowering, node, inputs).add(lowering)
 
 
 @_with_sequences_first
-def gru(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
+def gru(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Value]:
     """GRU, which resets behind the product, as frameworks train it, or before it."""
     layer, bias = _of_floats(lowering, node, inputs), (*inputs, None)[3]
     resets_first = not node.attributes.get("linear_before_reset", 0)
