@@ -20,13 +20,15 @@ from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
 from dmlcpu.onnx.constants.folding import Folding
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
-from dmlcpu.onnx.foreign.nodes import ANCHORS, is_for_the_reference
+from dmlcpu.onnx.foreign.nodes import ANCHORS, is_along_axis, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFitting, NotFolded, NotNative
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
+from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type
@@ -285,6 +287,8 @@ class ModelValues:
     def _inputs(self, node: Node, has_rule: bool) -> Sequence[Value | None]:
         """Return the values that a node is given, in floats those codes of constants that count as numbers."""
         inputs = [self.values[name] if name else None for name in node.inputs]
+        if is_along_axis(node) and len(inputs) == 2:
+            inputs[1] = self._along_axis(node, present(inputs[0]), present(inputs[1]))
         # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
         if has_rule and node.operator not in _OF_NUMBERS:
             return inputs
@@ -293,6 +297,14 @@ class ModelValues:
             if value is not None and not _is_known(value, of_any_size):
                 return inputs
         return [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
+
+    def _along_axis(self, node: Node, a: Value, b: Value) -> Value:
+        """Return a second operand with axes of length 1 behind its own: then these are the ones that a node names."""
+        rank, own = len(a.shape), len(b.shape)
+        axis = node.attributes["axis"] + (rank if node.attributes["axis"] < 0 else 0)
+        if not 0 <= axis <= rank - own:
+            raise NotNative(f"{own} axes from axis {axis} of {rank} on")
+        return reshaped(self.lowering, b, (*b.shape, *(1,) * (rank - axis - own)))
 
     def _folded(self, node: Node, inputs: Sequence[Value | None], reason: NotNative) -> Sequence[Value]:
         """Return what a node of constants comes to, or tell why its rule has not lowered it."""

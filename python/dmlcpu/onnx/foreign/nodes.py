@@ -22,6 +22,7 @@ __all__ = [
     "ANCHORS",
     "are_readable",
     "check_complete",
+    "is_along_axis",
     "is_for_the_reference",
     "nodes_of_codes",
     "taken_together",
@@ -224,8 +225,14 @@ _PRODUCTS: Final = frozenset({"MatMulInteger", "QLinearMatMul", "MatMulIntegerTo
 _VARIADIC: Final = frozenset({"Einsum", "Max", "Mean", "Min", "Sum"})
 
 
+def is_along_axis(node: Node) -> bool:
+    """Return whether axes of a second operand are not the last ones of the first: before version 7 a node names one."""
+    is_early = node.domain == "" and node.version < 7
+    return is_early and bool(node.attributes.get("broadcast", 0)) and "axis" in node.attributes
+
+
 def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Mapping[str, Value]) -> None:
-    """Check that nodes have what onnxruntime ends the process without.
+    """Check that nodes have what onnxruntime ends the process without, and nothing that is passed over elsewhere.
 
     Args:
         nodes: That it would run.
@@ -233,9 +240,11 @@ def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Ma
         values: What they are given, as far as it is known.
 
     Raises:
-        InvalidModelError: One has not.
+        InvalidModelError: One has not, or has.
     """
     for node in nodes:
+        if is_along_axis(node):
+            raise InvalidModelError(f"node {node}: no kernel for it, nor another runtime's, knows its attribute 'axis'")
         if (missing := _lacking(node, values)) is not None:
             reason = reasons.get(node.name, "it follows a node without a kernel")
             wrong = f"it has no {missing}, without which onnxruntime cannot run it"

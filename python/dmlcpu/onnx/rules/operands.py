@@ -35,6 +35,7 @@ __all__ = [
     "present",
     "shape_asked_for",
     "table_of",
+    "trains",
     "vector",
     "written",
 ]
@@ -49,6 +50,11 @@ def present(value: Value | None) -> Value:
     if value is None:
         raise NotNative("an operand is absent")
     return value
+
+
+def trains(node: Node) -> bool:
+    """Return whether attributes of a node say that it trains; before version 7 they have to say that it does not."""
+    return not node.attributes.get("is_test", 0) if node.version < 7 else bool(node.attributes.get("training_mode", 0))
 
 
 def beside(value: Value, inputs: Sequence[Value | None]) -> Value | None:

@@ -20,7 +20,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import chosen, compared, low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
-from dmlcpu.onnx.rules.operands import between_codes, computed, computed_floats, constant, present
+from dmlcpu.onnx.rules.operands import between_codes, computed, computed_floats, constant, present, trains
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Table, Tensor, Value
 
 if TYPE_CHECKING:
@@ -128,6 +128,10 @@ def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.fl
     return on_each_float(lowering, FloatUnary.CLIP, tensor, alpha=lowest, beta=highest)
 
 
+# Bounds where Clip has none of its own, up to version 10.
+_LARGEST: Final = float(np.finfo(np.float32).max)
+
+
 def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] | None:
     """Return the bounds that a node keeps its input within; None if it does something else."""
     if node.operator == "Relu":
@@ -135,7 +139,7 @@ def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] |
     if node.operator != "Clip":
         return None
     if node.version < 11:
-        return float(node.attributes.get("min", -np.inf)), float(node.attributes.get("max", np.inf))
+        return float(node.attributes.get("min", -_LARGEST)), float(node.attributes.get("max", _LARGEST))
     lowest, highest = (*inputs[1:], None, None)[:2]
     return (
         -np.inf if lowest is None else float(constant(lowest, "a bound").reshape(())),
@@ -251,10 +255,15 @@ def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
 
 def identity(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """The value itself."""
+    return [present(inputs[0])]
+
+
+def dropout(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Dropout where it drops nothing."""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise NotNative("a mask is asked for")
     training = (*inputs, None, None)[2]
-    if training is not None and constant(training, "whether it trains").any():
+    if trains(node) or (training is not None and constant(training, "whether it trains").any()):
         raise NotNative("training")
     return [present(inputs[0])]
 
@@ -326,7 +335,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "PRelu"): prelu,
     ("", "HardSwish"): hard_swish,
     ("", "Identity"): identity,
-    ("", "Dropout"): identity,
+    ("", "Dropout"): dropout,
     ("", "Cast"): cast,
     ("", "CastLike"): cast,  # ModelValues has made it one
     ("com.microsoft", "QLinearSigmoid"): qlinear_function,

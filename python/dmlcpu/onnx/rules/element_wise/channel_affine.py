@@ -17,7 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, present
+from dmlcpu.onnx.rules.operands import constant, present, trains
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Table, Tensor, Value
@@ -221,7 +221,7 @@ def number_for_channels(value: Value, number: Value) -> tuple[int, Callable[[], 
 def batch_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """BatchNormalization with constant statistics."""
     value = present(inputs[0])
-    if node.attributes.get("training_mode", 0) or any(node.outputs[1:]) or len(value.shape) < 2:
+    if trains(node) or any(node.outputs[1:]) or len(value.shape) < 2:
         raise NotNative("training")
     names = ("the scale", "the bias", "the mean", "the variance")
     scale, bias, mean, variance = (
