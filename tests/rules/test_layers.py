@@ -309,3 +309,15 @@ def test_channels_last(random_numbers: np.random.Generator, operator: str, dtype
         operands += [np.float32(SCALE), point, np.float32(0.03), point]
     builder.output(builder.node(f"com.microsoft.{operator}", operands, **CHANNELS_LAST[operator]), dtype)
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, dtype, shape)}, 1)
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("spatial", [(3, 5), (7, 8)])
+def test_poolings_of_no_images(operator: str, spatial: tuple[int, int]) -> None:
+    """Are of the shape that those of one image are, but for the first length."""
+    builder = Builder()
+    window = {"kernel_shape": [1, 1], "strides": [3, 3], "ceil_mode": 1}
+    builder.output(builder.node(operator, [builder.input("float32", ("N", 4, *spatial))], **window), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    shapes = [session.run(None, {"x": np.zeros((count, 4, *spatial), np.float32)})[0].shape for count in (0, 1, 0)]
+    assert shapes == [(count, *shapes[1][1:]) for count in (0, 1, 0)]

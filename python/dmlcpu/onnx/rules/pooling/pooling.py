@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -42,6 +43,8 @@ def _as_image(lowering: Lowering, value: Value) -> Value:
 
 def pooled_as_image(lowering: Lowering, value: Value, window: Window, pool: Callable[[Value, Window], Value]) -> Value:
     """Return what a pooling of images, or volumes, makes of them or of rows, which are images of height 1."""
+    if has_no_elements(value.shape):  # in the shape that others have: inference of types counts windows otherwise
+        return nothing(value, (*value.shape[:2], *window.output))
     of_image = window if len(window.kernel) > 1 else Window.plain((1,), (1,)).beside(window)
     result = pool(_as_image(lowering, value), of_image)
     return reshaped(lowering, result, (*value.shape[:2], *window.output))
@@ -112,7 +115,7 @@ def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     if rank == VOLUME_RANK and isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
         raise NotNative(f"a pooling of elements of type {value.dtype}")
     window = window_of_pooling(node, value.shape[2:])
-    pooled = pooled_by_slices if rank == VOLUME_RANK else pooled_as_image
+    pooled = pooled_by_slices if rank == VOLUME_RANK and not has_no_elements(value.shape) else pooled_as_image
     return [pooled(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
 
 
