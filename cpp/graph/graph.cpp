@@ -25,7 +25,7 @@ constexpr std::array<ViewRow, 7> kViews = {{
 }};
 
 [[noreturn]] void refuse(const GraphNode& node, const std::string& why) {
-  throw std::invalid_argument("node " + node.name + " (" + node.type + "): " + why);
+  throw std::invalid_argument("node " + node.name + ": " + node.type + ": " + why);
 }
 
 void require(bool holds, const GraphNode& node, const char* why) {

@@ -321,3 +321,12 @@ def test_poolings_of_no_images(operator: str, spatial: tuple[int, int]) -> None:
     session = dmlcpu.InferenceSession(builder.build())
     shapes = [session.run(None, {"x": np.zeros((count, 4, *spatial), np.float32)})[0].shape for count in (0, 1, 0)]
     assert shapes == [(count, *shapes[1][1:]) for count in (0, 1, 0)]
+
+
+@pytest.mark.parametrize("order", [(0, 0), (0, 2), (-1, 0)], ids=str)
+def test_transpositions_that_are_none(order: tuple[int, ...]) -> None:
+    builder = Builder()
+    x = builder.node("Relu", [builder.input("float32", (2, 3))])
+    builder.output(builder.node("Transpose", [x], perm=order), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"^(?!.*graph: ).*Transpose"):
+        dmlcpu.InferenceSession(builder.build())

@@ -278,10 +278,11 @@ class _Planner:
             graph = CompiledGraph(self._lowering.device, part.graph, self._shared)
         except ValueError as error:
             # The native module names the node whose tensors an operator does not take.
-            refused = next((node for node in part.nodes if str(error).startswith(f"graph: node {node.name}: ")), None)
-            if refused is None or refused.name in self._never_lowered:
+            named = [node.name for node in part.nodes if str(error).startswith(f"graph: node {node.name}: ")]
+            refused = max(named, key=len, default=None)  # one name may begin as another one
+            if refused is None or refused in self._never_lowered:
                 raise InvalidModelError(f"model: {error}") from None
-            raise _NotLoweredError(refused.name) from None
+            raise _NotLoweredError(refused) from None
         types = tuple((tensor.dtype, tensor.shape) for tensor in part.exports)
         return NativePart(part.nodes, graph, part.inputs, tuple(tensor.name for tensor in part.exports), types)
 

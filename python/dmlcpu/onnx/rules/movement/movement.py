@@ -57,7 +57,11 @@ def unsqueeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
 def transpose(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Transpose."""
     value = present(inputs[0])
-    return [transposed(lowering, value, node.attributes.get("perm", tuple(reversed(range(len(value.shape))))))]
+    axes = range(len(value.shape))
+    order = node.attributes.get("perm", tuple(reversed(axes)))
+    if sorted(order) != [*axes]:
+        raise NotNative(f"the axes {order} of {len(axes)}")
+    return [transposed(lowering, value, order)]
 
 
 def shape_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
