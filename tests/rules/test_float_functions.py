@@ -193,3 +193,16 @@ def test_infinities(below: int, above: int, scale: float | None) -> None:
     builder.output(builder.node("IsInf", [value], detect_negative=below, detect_positive=above), "bool")
     feed = SPECIAL if scale is None else np.arange(-6, SPECIAL.size - 6, dtype=np.int8)
     assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+
+
+@pytest.mark.parametrize("operator", ["Elu", "Selu"])
+def test_an_infinite_slope(operator: str) -> None:
+    """Is one of what is below 0 alone."""
+    builder = Builder()
+    builder.output(builder.node(operator, [builder.input("float32", (3,))], alpha=np.inf), "float32")
+    feeds = {"x": np.float32([2, 0.5, -1])}
+    [result], [expected] = (
+        dmlcpu.InferenceSession(builder.build()).run(None, feeds),
+        results_of_onnxruntime(builder.build(), feeds),
+    )
+    np.testing.assert_array_equal(result, expected)

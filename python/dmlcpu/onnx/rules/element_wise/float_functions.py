@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ import numpy as np
 from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_each_float, on_floats
 from dmlcpu.onnx.rules.element_wise.activation import table_only
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
@@ -60,7 +62,15 @@ class Floats:
 
 
 def _elu(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.ELU, alpha=node.attributes.get("alpha", 1.0), beta=1.0)
+    return x.function(FloatUnary.ELU, alpha=_finite(node, 1.0), beta=1.0)
+
+
+def _finite(node: Node, default: float) -> float:
+    """Return alpha, by which the kernel multiplies a zero of what is above 0."""
+    alpha = float(node.attributes.get("alpha", default))
+    if not math.isfinite(alpha):
+        raise NotNative(f"alpha is {alpha}")
+    return alpha
 
 
 def _celu(x: Floats, node: Node) -> Floats:
@@ -69,7 +79,7 @@ def _celu(x: Floats, node: Node) -> Floats:
 
 
 def _selu(x: Floats, node: Node) -> Floats:
-    alpha = float(node.attributes.get("alpha", 1.67326319217681884765625))
+    alpha = _finite(node, 1.67326319217681884765625)
     gamma = float(node.attributes.get("gamma", 1.05070102214813232421875))
     return x.function(FloatUnary.ELU, alpha=alpha, beta=1.0) * gamma
 
