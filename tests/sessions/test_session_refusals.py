@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,15 @@ from onnx_models import Builder
         ({"x": [[1, 2, 3], [4, 5, -1]]}, r"input 'x': got int64 of shape \(2, 3\), from -1 to 5, expected uint8"),
         ({"x": [[1, 2, 3], [4, 5, 6.5]]}, r"input 'x': got float64 of shape \(2, 3\), from 1.0 to 6.5, expected uint8"),
         ({"x": [[1, 2, 3]]}, r"input 'x': got uint8 of shape \(1, 3\), expected uint8 of shape \(2, 3\)"),
-        ({"x": X.astype(np.int64)}, r"input 'x': got int64 of shape \(2, 3\), expected uint8"),
-        ({"x": None}, r"input 'x': got object of shape \(\), expected uint8 of shape \(2, 3\)"),
+        (
+            {"x": X.astype(np.int64)},
+            r"input 'x': got int64 of shape \(2, 3\), expected uint8 of shape \(2, 3\)"
+            r"; nothing is cast: np.asarray\(x, np.uint8\)$",
+        ),
+        ({"x": X[:1].astype(np.int64)}, r"got int64 of shape \(1, 3\), expected uint8 of shape \(2, 3\)$"),
+        ({"x": None}, r"input 'x': got None, expected uint8 of shape \(2, 3\)$"),
+        ({"x": "abc"}, r"input 'x': got 'abc', expected uint8 of shape \(2, 3\)$"),
+        ({"x": np.ma.masked_equal(X, 0)}, "input 'x': got a masked array, expected one without a mask, such as"),
         ({"x": X, 3: X}, "got input 3, expected one of x"),
         ({}, "got no input 'x', expected uint8 of shape"),
         ({"y": X, "z": X}, "got no input 'x' but 'y', 'z', expected uint8 of shape"),
@@ -92,9 +100,16 @@ def test_sources_that_are_none() -> None:
         TypeError, match="path_or_bytes: got an object of type ModelProto, expected a path or bytes, such"
     ):
         dmlcpu.InferenceSession(model)  # type: ignore[arg-type]
-    for source in (bytearray(doubled()), None, 5):
+    sources: list[tuple[Any, str]] = [
+        (bytearray(doubled()), r", such as bytes\(...\) of it"),
+        (memoryview(doubled()), r", such as bytes\(...\) of it"),
+        (BytesIO(doubled()), r", such as its getvalue\(\)"),
+        (None, ""),
+        ([], ""),
+    ]
+    for source, hint in sources:
         got = f"an object of type {type(source).__name__}"
-        with pytest.raises(TypeError, match=f"^path_or_bytes: got {got}, expected a path or bytes$"):
+        with pytest.raises(TypeError, match=f"^path_or_bytes: got {got}, expected a path or bytes{hint}$"):
             dmlcpu.InferenceSession(source)  # type: ignore[arg-type]
 
 
@@ -207,3 +222,23 @@ def test_an_operand_that_is_not_there_is_told_of(reader: str) -> None:
     builder.output(builder.node("Add", [builder.input("float32", (2, 3)), result]), "float32")
     with pytest.raises(dmlcpu.InvalidModelError, match="Transpose_0"):
         dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.ones((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("operator", "count", "message"),
+    [("Concat", 2, "its attribute 'axis' is missing"), ("Gather", 1, "it has 1 input, or one with fewer axes")],
+)
+def test_what_nodes_lack(operator: str, count: int, message: str) -> None:
+    builder = Builder(3)
+    x = builder.input(np.float32, (2, 3))
+    builder.output(builder.node(operator, [x] * count), np.float32)
+    with pytest.raises(dmlcpu.InvalidModelError, match=message):
+        dmlcpu.InferenceSession(builder.build())
+
+
+def test_a_profile_without_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is refused before anything runs."""
+    session = dmlcpu.InferenceSession(doubled())
+    monkeypatch.setattr(session, "_run", None)
+    with pytest.raises(TypeError, match="PathLike"):
+        session.profile(None, {"x": X})  # type: ignore[arg-type]

@@ -80,6 +80,9 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         return (
             feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
         )  # the most common case is quick
+    if isinstance(feed, np.ma.MaskedArray):
+        message = f"input {value.name!r}: got a masked array, expected one without a mask, such as its filled()"
+        raise BindingError(message, value.name)
     try:
         array = as_array(feed)
     except _NO_ARRAY as error:
@@ -88,11 +91,20 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if array.dtype != value.dtype:
         array = _converted(array, value.dtype, type(feed) in _NUMBERS)
     if array.dtype != value.dtype or not fits(array.shape, value.shape):
-        got = f"{array.dtype} of shape {array.shape}"
+        got = repr(feed) if feed is None or isinstance(feed, str) else f"{array.dtype} of shape {array.shape}"
         if type(feed) in _NUMBERS and array.dtype != value.dtype and array.dtype.kind in "iuf":
             got += f", from {np.nanmin(array)} to {np.nanmax(array)}"
-        raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
+        hint = _hint(array, value) if type(feed) not in _NUMBERS else ""
+        raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}{hint}", value.name)
     return np.array(array, order="C") if copy else _packed(array)
+
+
+def _hint(array: Array, value: ValueInfo) -> str:
+    """Return how an array becomes one that fits, where nothing but the type of its numbers does not."""
+    are_numbers = array.dtype.kind in "biuf" and value.dtype.kind in "biuf"
+    if not are_numbers or not fits(array.shape, value.shape):
+        return ""
+    return f"; nothing is cast: np.asarray(x, np.{value.dtype.type.__name__})"
 
 
 def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:

@@ -32,6 +32,7 @@ from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type
+from dmlcpu.shown_values import counted
 
 __all__ = ["MALFORMED", "ModelValues", "outer_value"]
 
@@ -213,7 +214,7 @@ class ModelValues:
         except InvalidModelError:  # it is told what is wrong
             raise
         except MALFORMED as error:
-            raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+            raise NotNative(_what_is_wrong(node, error)) from None
         if count is None or steps is None:
             raise NotNative("only a run tells how many steps it takes" if count is None else f"a loop of {count} steps")
         if count * self._bytes_read_by(node) > _MOST_REPEATED_BYTES:
@@ -282,7 +283,7 @@ class ModelValues:
             raise NotFitting(str(error)) from None
         except MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
-            raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+            raise NotNative(_what_is_wrong(node, error)) from None
 
     def _inputs(self, node: Node, has_rule: bool) -> Sequence[Value | None]:
         """Return the values that a node is given, in floats those codes of constants that count as numbers."""
@@ -342,6 +343,15 @@ class ModelValues:
             self._uses.add(node)
             if self.independent.issuperset(node.reads):
                 self.independent.update(node.outputs)
+
+
+def _what_is_wrong(node: Node, error: Exception) -> str:
+    """Return in words what a rule has stumbled over."""
+    if isinstance(error, KeyError) and error.args[0] not in node.attributes:
+        return f"its attribute {error} is missing"
+    if isinstance(error, IndexError):
+        return f"it has {counted(len(node.inputs), 'input')}, or one with fewer axes or elements than it needs"
+    return f"its inputs or attributes are not as they should be ({error})"
 
 
 def _reads_constants(node: Node, inputs: Sequence[Value | None]) -> bool:

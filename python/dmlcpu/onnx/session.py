@@ -320,8 +320,9 @@ class InferenceSession:
         Raises:
             BindingError, InvalidModelError, MissingRuntimeError: As ``run``; BindingError where zeros do not fit.
             OSError: The file cannot be written.
+            TypeError: The path is none.
         """
-        has_feeds = input_feed is not None
+        file, has_feeds = fspath(path), input_feed is not None
         if input_feed is None:
             input_feed = zero_feeds(self._inputs, complete_shapes(self._declared, {}))
         times: list[PartTime] = []
@@ -331,8 +332,8 @@ class InferenceSession:
             if has_feeds or (free := free_lengths(self._declared)) is None:
                 raise
             raise BindingError(f"{free}: give input_feed, zeros of lengths of 1 do not fit ({error})") from None
-        write_trace(path, times)
-        return fspath(path)
+        write_trace(file, times)
+        return file
 
     @in_default_float_environment
     def _run(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Final
 
 from dmlcpu.device import Device
 from dmlcpu.errors import DmlError
 from dmlcpu.onnx.options import SessionOptions
 
 __all__ = ["checked_device", "checked_source"]
+
+
+# Methods of what holds a model's bytes, and how these are had.
+_FORMS_OF_BYTES: Final = (
+    ("SerializeToString", "its SerializeToString()"),
+    ("getvalue", "its getvalue()"),
+    ("read", "what its read() returns"),
+)
 
 
 def checked_source(source: Any) -> str | bytes:
@@ -21,7 +29,9 @@ def checked_source(source: Any) -> str | bytes:
     if isinstance(source, bytes):
         return source
     if not isinstance(source, str | PathLike):
-        hint = ", such as its SerializeToString()" if hasattr(source, "SerializeToString") else ""
+        forms = (form for method, form in _FORMS_OF_BYTES if hasattr(source, method))
+        form = "bytes(...) of it" if isinstance(source, bytearray | memoryview) else next(forms, "")
+        hint = form and f", such as {form}"
         raise TypeError(f"path_or_bytes: got an object of type {type(source).__name__}, expected a path or bytes{hint}")
     return fspath(source)
 
