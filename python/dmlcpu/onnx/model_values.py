@@ -190,7 +190,7 @@ class ModelValues:
         condition = self.values.get(node.inputs[0]) if node.inputs else None
         if not isinstance(condition, Constant) or condition.dtype != np.bool_ or math.prod(condition.shape) != 1:
             return None
-        branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
+        branch = self._model.branches.of(node, bool(decided_by(_holds, condition.source)))
         self._uses.remove(node)  # those of the branch read, in its place
         self.independent.update(branch.constants)
         self._meet(branch.nodes)
@@ -390,7 +390,7 @@ def _as_cast(node: Node, dtype: np.dtype[Any]) -> Node:
     return node.with_inputs(node.inputs[:1], proto, operator="Cast", attributes=attributes)
 
 
-def _is_true(condition: Array) -> bool:
+def _holds(condition: Array) -> bool:
     return bool(condition.reshape(()))
 
 

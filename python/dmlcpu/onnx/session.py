@@ -300,7 +300,7 @@ class InferenceSession:
         deciding = self.deciding_inputs
         check_names("values", values, deciding)
         given = {value.name: given_value(value, values) for value in self._inputs if value.name in deciding}
-        model, complete = self._plans.model(given, runs=False), complete_shapes(self._declared, shapes)
+        model, complete = self._plans.model(given, keep=False), complete_shapes(self._declared, shapes)
         arrays = {value.name: (value.dtype, complete[value.name]) for value in model.inputs}
         try:
             return self._plans.find_or_make(model, arrays)

@@ -55,17 +55,17 @@ class SessionPlans:
         """Keep nothing of the model but its inputs: there will be no other plan."""
         self.variants.release()
 
-    def model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel:
+    def model(self, feeds: Mapping[str, Array], keep: bool = True) -> PlannedModel:
         """Return the model where inputs that decide are as they are fed.
 
         Args:
-            feeds, runs: As of ``Variants.of``.
+            feeds, keep: As of ``Variants.of``.
         """
         variants = self.variants
         if not variants.deciding:
             return variants.whole
         with self._lock:
-            return variants.of(feeds, runs)
+            return variants.of(feeds, keep)
 
     def find_or_make(self, model: PlannedModel, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         """Return the plan of inputs of these types and shapes, made at their first time; takes no lock to find it."""

@@ -40,12 +40,12 @@ class Variants:
         self._device = device
         self._variants: dict[tuple[bytes, ...], PlannedModel] = {}
 
-    def of(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel:
+    def of(self, feeds: Mapping[str, Array], keep: bool = True) -> PlannedModel:
         """Return the variant for what is fed, or of many other values the model as it is.
 
         Args:
             feeds: The inputs that decide, at least.
-            runs: Whether it is kept for the next run.
+            keep: Whether it is kept for the next run.
         """
         values = tuple(feeds[name].tobytes() for name in self.deciding)
         if values in self._variants:
@@ -53,7 +53,7 @@ class Variants:
         if len(self._variants) == _MAX_VARIANTS:
             return self.whole
         made = self._made(values, feeds)
-        if runs:
+        if keep:
             self._variants[values] = made
         return made
 

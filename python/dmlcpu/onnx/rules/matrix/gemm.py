@@ -150,7 +150,7 @@ def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     if not isinstance(value, AffineTable) or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
         return [_float_gemm(lowering, node, present(value), present(b), addend)]
     x = lowering.affine(transposed(lowering, value, (1, 0))) if node.attributes.get("transA", 0) else value
-    matrix = _times(b, node)
+    matrix = _scaled_matrix(b, node)
     beta, is_transposed = np.float32(node.attributes.get("beta", 1.0)), bool(node.attributes.get("transB", 0))
     if addend is not None:
         addend = None if beta == 0 else times(lowering, addend, beta)
@@ -181,7 +181,7 @@ def _float_gemm(lowering: Lowering, node: Node, a: Value, b: Value, addend: Valu
     return on_floats(lowering, FloatBinary.ADD, result, addend)
 
 
-def _times(matrix: Dequantized, node: Node) -> Dequantized:
+def _scaled_matrix(matrix: Dequantized, node: Node) -> Dequantized:
     """Return a matrix times the factor of a product with it."""
     alpha = np.float32(node.attributes.get("alpha", 1.0))
     return matrix if alpha == 1 else replace(matrix, scale=(matrix.scale * alpha).astype(matrix.scale.dtype))
@@ -196,7 +196,7 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     points = constant(b_zero_point, "a zero point").reshape(-1)
     if points.shape != scales.shape:
         points = np.broadcast_to(points, scales.shape)
-    matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
+    matrix = _scaled_matrix(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
     if node.attributes.get("transA", 0):
         x = lowering.affine(transposed(lowering, x, (1, 0)))
     if c is not None and not _is_bias(c, matrix.shape[0 if is_transposed else 1]):

@@ -127,8 +127,7 @@ def places_of(node: Node, axis: Axis) -> _Floats:
     Raises:
         NotNative: They are counted in another way than these.
     """
-    simple = node.operator == "Upsample" or node.version < 11
-    kind = b"asymmetric" if simple else node.attributes.get("coordinate_transformation_mode", b"half_pixel")
+    kind = b"asymmetric" if _is_modeless(node) else node.attributes.get("coordinate_transformation_mode", b"half_pixel")
     if kind not in _COORDINATES:
         raise NotNative(f"coordinates {kind.decode(errors='replace')}")
     if axis.size == axis.resized and axis.scale == 1:
@@ -136,17 +135,21 @@ def places_of(node: Node, axis: Axis) -> _Floats:
     return _COORDINATES[kind](np.arange(axis.resized, dtype=np.float32), axis)
 
 
+def _is_modeless(node: Node) -> bool:
+    """Return whether places are counted and rounded in the one way that there was before Resize of version 11."""
+    return node.operator == "Upsample" or node.version < 11
+
+
 def _taps(node: Node, axis: Axis, nearest: bool) -> FreeTaps:
     return cast(FreeTaps, derived(_taps_of, node, nearest, axis.size, axis.resized, axis.scale))
 
 
 def _taps_of(node: Node, nearest: bool, size: int, resized: int, scale: np.float32) -> Taps:
-    simple = node.operator == "Upsample" or node.version < 11
     axis = Axis(size, resized, scale)
     places = places_of(node, axis)
     last = np.float32(size - 1)
     if nearest:
-        mode = b"" if simple else node.attributes.get("nearest_mode", b"round_prefer_floor")
+        mode = b"" if _is_modeless(node) else node.attributes.get("nearest_mode", b"round_prefer_floor")
         index = np.clip(_NEAREST[mode](places, axis), 0, last).astype(np.int64)
         return Taps(index, index, np.zeros(resized, np.float32))
     places = np.clip(places, np.float32(0), last)
