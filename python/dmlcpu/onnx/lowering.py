@@ -207,7 +207,7 @@ class Lowering:
         return source if source.partition == self.partition.index else tensor
 
     def transposed(self, matrix: Tensor) -> Tensor:
-        """Return a matrix transposed, which it is once; of one that is transposed, the matrix that it is made of."""
+        """Return a matrix transposed; each is transposed once, and a transposed one gives the matrix it was made of."""
         if matrix not in self._transposed:
             result = self.emit("TRANSPOSE", [matrix], matrix.dtype, matrix.shape[::-1], {"permutation": (1, 0)})
             self._transposed[matrix], self._transposed[result] = result, matrix

@@ -26,7 +26,10 @@ class Parameters:
 
     @property
     def key(self) -> ParameterKey:
-        """The same where the same codes are made: of scales 0 and -0, which are equal, it is not, and of NaN it is."""
+        """What parameters that make the same codes have in common.
+
+        Scales count by their bits: 0 and -0 are equal but make other codes, and NaN equals nothing, not even itself.
+        """
         return _bytes_of(self.scale), self.zero_point, self.dtype
 
     @property

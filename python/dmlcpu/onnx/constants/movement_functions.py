@@ -86,7 +86,11 @@ def _concat(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 
 def is_numpys_slice(start: int, end: int, step: int, length: int) -> bool:
-    """Return whether numpy takes the same from an axis: not backwards from before it, or to all that is left."""
+    """Return whether numpy's slice of an axis is ONNX's.
+
+    Backwards it is not where the slice starts before the first element, nor where its end is one of the numbers that
+    stand for all that is left.
+    """
     return step >= 0 or (start >= -length and end not in LARGEST_ENDS)
 
 

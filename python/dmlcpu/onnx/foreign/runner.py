@@ -279,7 +279,8 @@ _WIDE = frozenset({onnx.TensorProto.UINT16, onnx.TensorProto.INT16})
 def _keeps_floats(part: ForeignPart) -> bool:
     """Return whether onnxruntime dequantizes constants when it opens a part, else in each run.
 
-    It does so where it is not to look for operators on codes: of these there are none for wide codes.
+    It keeps dequantized constants where operators on codes are not looked for, which would read the codes. There are no
+    such operators for codes of 16 bits, so that these can always be dequantized when a part is opened.
     """
     graph = part.model.proto.graph
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}

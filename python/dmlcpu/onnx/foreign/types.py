@@ -25,7 +25,7 @@ def told_types(
 ) -> Mapping[str, ArrayType | None]:
     """Return the types and shapes of what nodes write; None of what only a run tells.
 
-    Of lengths of a record it is None of all then.
+    While a plan for all lengths is made, with lengths of a record, one such value makes it None of all values.
 
     Args:
         model: That the nodes are of.

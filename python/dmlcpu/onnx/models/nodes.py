@@ -295,7 +295,7 @@ _LONGEST: Final = 96
 
 
 def shortened(name: str) -> str:
-    """Return a name that others begin with: both ends of a long one, which many copies of would not fit in memory."""
+    """Return a name for others to begin with: of a long one both ends, as copies of all of it could fill the memory."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}...{name[-_LONGEST // 2 :]}"
 
 

@@ -11,8 +11,8 @@ from dmlcpu.onnx.planning.plans import PlanKey
 
 __all__ = ["PlanCache"]
 
-# So many of the plans used last are kept: more than the least as long as they do not take too much memory in all. A
-# decoder's have another shape for each token.
+# The plans used last are kept: so many at least, however large they are, and so many at most, as long as all of them
+# take no more than these bytes. A decoder has a plan for each number of tokens.
 _MIN_PLANS: Final = 16
 _MAX_PLANS: Final = 512
 _MAX_BYTES: Final = 1 << 27

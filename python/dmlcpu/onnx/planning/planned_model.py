@@ -53,7 +53,8 @@ class PlannedModel:
         self._rests: WeakKeyDictionary[Rest, PlannedModel] = WeakKeyDictionary()
         self._count = 0  # of plans that have been made
         self._last: Plan | None = None
-        self._is_left = False  # to onnxruntime, but for what has no elements, by which that may end the process
+        # Whether onnxruntime runs all of it from now on, but for inputs without elements: these may end the process.
+        self._is_left = False
         self._measured = {name for constant in model.following.values() for name in constant.inputs}
 
     def key_of(self, arrays: Mapping[str, ArrayType]) -> PlanKey:
