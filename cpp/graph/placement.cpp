@@ -97,7 +97,12 @@ Arrangement Placer::arrangement_of(const GraphNode& node) const {
   const TensorLayout& output = graph_.values[node.outputs[0]].layout;
   std::int64_t elements = 1;
   for (std::size_t axis = 2; axis < output.rank; ++axis) elements *= std::min(output.sizes[axis], kLeastElements);
-  return elements > 1 && elements < kLeastElements ? Arrangement::channels : Arrangement::element_wise;
+  // An extreme of a whole plane is a run in any layout; averages and sums are added in their order, of many channels at
+  // once.
+  const auto function = node.attributes.find("function");
+  const std::int64_t number = function == node.attributes.end() || function->second.empty() ? 0 : function->second[0];
+  if (elements == 1 && (number == 1 || number == 2)) return Arrangement::element_wise;
+  return elements < kLeastElements ? Arrangement::channels : Arrangement::element_wise;
 }
 
 // Values that operators with channels read or write, and from them on what element-wise operators, slices and joins

@@ -154,7 +154,7 @@ class CompiledOperator {
 enum class Arrangement : std::uint8_t {
   own,                // the last axis innermost
   channels,           // the first input and the output, channels innermost
-  channels_if_small,  // the same where the planes of the output have 2 to 15 elements, else as element_wise
+  channels_if_small,  // the same where planes of the output are small (graph/placement.cpp), else as element_wise
   element_wise,       // any, if inputs and outputs agree
 };
 // What an operator is to graphs that make steps stages of the step before them (graph/fusion.h).

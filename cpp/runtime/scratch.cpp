@@ -22,8 +22,7 @@ class Scratch {
  private:
   void begin_window() {
     counted_ = 0;
-    const std::size_t needed = std::max(largest_, largest_before_);
-    largest_before_ = std::exchange(largest_, 0);
+    const std::size_t needed = std::exchange(largest_, 0);
     if (buffer_.size() / 2 > needed) resize(needed);
   }
 
@@ -33,8 +32,8 @@ class Scratch {
   }
 
   AlignedBuffer buffer_;
-  std::size_t largest_ = 0, largest_before_ = 0;  // taken in this window, and in the one before
-  unsigned counted_ = 0;                          // in this window
+  std::size_t largest_ = 0;  // taken in this window
+  unsigned counted_ = 0;     // in this window
 };
 
 }  // namespace

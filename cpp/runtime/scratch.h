@@ -1,6 +1,6 @@
 // Working memory of a dispatch: one buffer a calling thread, shared by all operators that the thread runs, so that a
 // dispatch allocates nothing once the largest has been seen and the bytes stay warm in cache. It is as large as the
-// largest, and shrinks if it is more than twice as large as what the last 2^14 to 2^15 calls needed: the steps of any
+// largest, and shrinks if it is more than twice as large as what the last 2^14 calls needed: more than the steps of a
 // network, one of which may need most.
 #pragma once
 
