@@ -18,7 +18,7 @@ from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_side
+from dmlcpu.onnx.rules.attention.heads import behind, in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.matrix.products import Product, factors, float_product, product_of_codes, times
@@ -149,10 +149,7 @@ def _attended(
     """
     queries, keys, values = (in_heads(lowering, part, shape.heads) for part in parts)
     if past:
-        keys, values = (
-            join(lowering, [computed(lowering, part) for part in pair], 2)
-            for pair in zip(past, (keys, values), strict=True)
-        )
+        keys, values = (behind(lowering, *pair) for pair in zip(past, (keys, values), strict=True))
     scores = float_product(lowering, queries, transposed(lowering, keys, (0, 1, 3, 2)))
     if addend is not None:
         scores = on_floats(lowering, FloatBinary.ADD, scores, addend)

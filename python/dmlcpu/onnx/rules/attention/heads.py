@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
-from dmlcpu.onnx.rules.operands import computed_floats
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
+from dmlcpu.onnx.rules.operands import computed, computed_floats
 from dmlcpu.onnx.values import Value
 
-__all__ = ["in_heads", "out_of_heads", "side_by_side"]
+__all__ = ["behind", "in_heads", "out_of_heads", "side_by_side"]
 
 
 def in_heads(lowering: Lowering, value: Value, heads: int) -> Value:
@@ -30,6 +30,11 @@ def out_of_heads(lowering: Lowering, value: Value) -> Value:
     """Return rows head by head with all heads side by side."""
     images, heads, rows, elements = value.shape
     return reshaped(lowering, transposed(lowering, value, (0, 2, 1, 3)), (images, rows, heads * elements))
+
+
+def behind(lowering: Lowering, past: Value, new: Value) -> Value:
+    """Return rows of a past with new ones behind them, head by head."""
+    return join(lowering, [computed(lowering, past), computed(lowering, new)], 2)
 
 
 def side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list[Value]:

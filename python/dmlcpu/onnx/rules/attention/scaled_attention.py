@@ -15,10 +15,10 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.attention import attention_scale
 from dmlcpu.onnx.rules.attention.grouped_attention import grouped_means, hidden_in_order
-from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
+from dmlcpu.onnx.rules.attention.heads import behind, in_heads, out_of_heads
 from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.matrix.products import times
-from dmlcpu.onnx.rules.movement.moved_values import join, reshaped
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, present, written
 from dmlcpu.onnx.rules.pooling.pooled_values import maximum
@@ -60,7 +60,7 @@ def _after(lowering: Lowering, past: Value | None, heads: Value) -> Value:
         raise NotNative(f"a past of shape {past.shape} before {heads.shape}")
     if past.shape[2] == 0:
         return heads
-    return join(lowering, [computed(lowering, past), computed(lowering, heads)], 2)
+    return behind(lowering, past, heads)
 
 
 def _masked(lowering: Lowering, mask: Value, *shape: int) -> Value:
