@@ -240,7 +240,7 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: np.where(x < 0, x * alpha, x),
     lambda x, alpha, beta: x,
     lambda x, alpha, beta: -x,
-    lambda x, alpha, beta: x * (error_function(x / alpha) + np.float32(1)) * np.float32(0.5),
+    lambda x, alpha, beta: x * np.float32(0.5) * (error_function(x / alpha) + np.float32(1)),
     lambda x, alpha, beta: logarithm(x),
     lambda x, alpha, beta: x * logistic(x * alpha),
     lambda x, alpha, beta: x * logistic(x * (x * beta * x + alpha)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dmlcpu
 from onnx_models import Builder, assert_like_onnxruntime, codes, floats, steps_of
 
 SHAPE = (2, 9, 24)
@@ -115,3 +116,12 @@ def test_gelu_of_codes(random_numbers: np.random.Generator) -> None:
     builder.output(builder.quantized(gelu(builder, value, "half last"), 0.02, np.uint8(10)), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)})
     assert steps_of(builder) == ["CODE_TABLE"]
+
+
+def test_gelu_of_the_largest_floats() -> None:
+    """Is what they are: no product of it is larger."""
+    builder = Builder(20)
+    builder.output(builder.node("Gelu", [builder.input("float32", (4,))]), "float32")
+    x = np.float32([3.4e38, np.inf, -3.4e38, 2e38])
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    np.testing.assert_array_equal(result, np.float32([3.4e38, np.inf, -0.0, 2e38]))

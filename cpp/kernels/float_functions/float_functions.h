@@ -10,7 +10,7 @@
 //            reciprocal    1 / x
 //            square_root, negate, identity
 //            floor, ceil, round    to integers: downwards, upwards, to the nearest (half to even)
-//            gelu          x * (error_function(x / alpha) + 1) * 0.5, from left to right
+//            gelu          x * 0.5 * (error_function(x / alpha) + 1), from left to right
 //            gated         x * logistic(x * alpha)
 //            tanh_gelu     x * logistic(x * (x * beta * x + alpha)), the products from left to right
 //            quantized_to_16_bits

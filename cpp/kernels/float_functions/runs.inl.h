@@ -21,7 +21,7 @@ inline Floats identity(Floats x) noexcept { return x; }
 inline Floats rounded_up(Floats x) noexcept { return negated(rounded_down(negated(x))); }
 
 inline Floats gelu(Floats x, Floats alpha, Floats) noexcept {
-  return x * (error_function(x / alpha) + spread(1.0f)) * spread(0.5f);
+  return x * spread(0.5f) * (error_function(x / alpha) + spread(1.0f));
 }
 inline Floats gated(Floats x, Floats alpha, Floats) noexcept { return x * logistic(x * alpha); }
 inline Floats tanh_gelu(Floats x, Floats alpha, Floats beta) noexcept {
