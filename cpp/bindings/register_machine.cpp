@@ -25,7 +25,6 @@ py::tuple names(const std::vector<Isa>& isas) {
 }  // namespace
 
 void register_machine(py::module_& module) {
-  create_thread_pool();
   module.def("known_isas", [] {
     std::vector<Isa> isas;
     for (std::size_t i = 0; i < kIsaCount; ++i) isas.push_back(static_cast<Isa>(i));
