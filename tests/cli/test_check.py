@@ -159,7 +159,7 @@ def test_recurrent_layers_are_compared_on_one_thread(tmp_path: Path) -> None:
     builder.output(builder.node("com.microsoft.DynamicQuantizeLSTM", inputs, hidden_size=32), "float32")
     model = tmp_path / "recurrent.onnx"
     model.write_bytes(builder.build())
-    assert "0 by more than 1 code" in succeeded("check", model)
+    assert "\npassed: " in succeeded("check", model)
     session = reference_session(onnxruntime, load_model(model).proto)
     assert session.get_session_options().intra_op_num_threads == 1
 

@@ -401,7 +401,7 @@ def test_the_package_is_a_command() -> None:
     result = subprocess.run(
         [sys.executable, "-m", "dmlcpu", "info"], capture_output=True, text=True, timeout=120, check=True
     )
-    assert result.stdout == f"{dmlcpu.info()}\n"
+    assert result.stdout == succeeded("info")
     assert result.stderr == ""
 
 

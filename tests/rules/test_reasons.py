@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import Builder, codes, reasons_of
+from onnx_models import Builder, assert_like_onnxruntime, codes, reasons_of
 
 Shape = tuple[int, ...]
 ONE: Final = np.float32(1)
@@ -27,15 +27,15 @@ def assert_left(builder: Builder, reason: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "filter_shape", "attributes", "reason"),
     [
-        ((1, 2, 5, 5), (3, 2, 3), {}, "an input of 4 dimensions with a filter of 3"),
+        ((1, 2, 5, 5), (3, 2, 3), {}, "shapes (1, 2, 5, 5) and (3, 2, 3) do not fit together"),
         ((1, 2, 5, 5), (3, 2, 3, 3), {"pads": [1, 1]}, "attributes that do not fit the number of spatial axes"),
         ((1, 2, 5, 5), (3, 2, 3, 3), {"strides": [1]}, "attributes that do not fit the number of spatial axes"),
         ((1, 2, 5, 5), (3, 2, 3, 3), {"dilations": [1] * 3}, "attributes that do not fit the number of spatial axes"),
         ((1, 2, 5, 5), (3, 2, 3, 3), {"pads": [0, -1, 0, 0]}, "negative padding"),
         ((1, 2, 5, 5), (3, 2, 3, 0), {"strides": [2, 2]}, "kernel below 1"),
         ((1, 2, 5, 2), (3, 2, 3, 3), {}, "a window that is larger than the padded input"),
-        ((1, 2, 5, 5), (3, 1, 3, 3), {"group": 2}, "2 groups of 2 channels with a filter of shape (3, 1, 3, 3)"),
-        ((1, 2, 5, 5), (3, 1, 3, 3), {}, "1 groups of 2 channels with a filter of shape (3, 1, 3, 3)"),
+        ((1, 2, 5, 5), (3, 1, 3, 3), {"group": 2}, "(1, 2, 5, 5) and (3, 1, 3, 3) do not fit together in 2 groups"),
+        ((1, 2, 5, 5), (3, 1, 3, 3), {}, "shapes (1, 2, 5, 5) and (3, 1, 3, 3) do not fit together in 1 group"),
         (VOLUME, (3, 1, 3, 3, 3), {"group": 2}, "2 groups of 2 channels with a filter of shape (3, 1, 3, 3, 3)"),
         (VOLUME, (3, 2, 3, 3), {}, "1 groups of 2 channels with a filter of shape (3, 2, 3, 3)"),
     ],
@@ -56,15 +56,17 @@ def test_convolutions(
 def test_filters_with_scales_along_an_axis_that_is_not_of_channels(
     random_numbers: np.random.Generator, operator: str
 ) -> None:
-    """As many scales as there are groups, each of which has a channel."""
-    builder = Builder()
-    x = builder.dequantized(builder.input("uint8", (1, 2, 5, 5)), 0.1, np.uint8(3))
+    """As many scales as there are groups, each of which has a channel: a transposed convolution is one of floats."""
+    builder, image = Builder(), codes(random_numbers, "uint8", (1, 2, 5, 5))
+    x = builder.dequantized(builder.input("uint8", image.shape), 0.1, np.uint8(3))
     scales, points = np.array([0.1, 0.2], np.float32), np.zeros(2, np.int8)
     weights = builder.dequantized(codes(random_numbers, "int8", (2, 1, 2, 3)), scales, points, axis=2)
     result = builder.node(operator, [x, weights], group=2)
-    builder.output(builder.quantized(result, 0.2, np.uint8(0)), "uint8")
-    is_plain = operator == "Conv"
-    assert_left(builder, "scales along another axis" if is_plain else "a transposed convolution of floats in groups")
+    builder.output(builder.quantized(result, 0.213, np.uint8(0)), "uint8")  # no result is midway between two codes
+    if operator == "Conv":
+        assert_left(builder, "scales along another axis")
+    else:
+        assert_like_onnxruntime(builder.build(), {"x": image})
 
 
 @pytest.mark.parametrize("filter_shape", [(2, 3, 3), (3, 2, 3, 3)], ids=str)

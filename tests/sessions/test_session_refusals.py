@@ -36,7 +36,10 @@ from onnx_models import Builder
         ({"x": X[:1].astype(np.int64)}, r"got int64 of shape \(1, 3\), expected uint8 of shape \(2, 3\)$"),
         ({"x": None}, r"input 'x': got None, expected uint8 of shape \(2, 3\)$"),
         ({"x": "abc"}, r"input 'x': got 'abc', expected uint8 of shape \(2, 3\)$"),
-        ({"x": np.ma.masked_equal(X, 0)}, "input 'x': got a masked array, expected one without a mask, such as"),
+        (
+            {"x": np.ma.masked_equal(X, 0)},
+            "input 'x': got an array with masked elements, expected one without, such as its filled",
+        ),
         ({"x": X, 3: X}, "got input 3, expected one of x"),
         ({}, "got no input 'x', expected uint8 of shape"),
         ({"y": X, "z": X}, "got no input 'x' but 'y', 'z', expected uint8 of shape"),

@@ -39,8 +39,7 @@ def command(
         for option, given in (("--shape", shapes), ("--value", values), ("--plans", plans)):
             if given:
                 raise DmlError(f"{option} is of a model, and none is named")
-        for line in _machine(isa, threads):
-            typer.echo(line)
+        typer.echo("\n".join(_machine(isa, threads)))
         return
     try:
         session = opened_session(model, isa, threads)

@@ -80,8 +80,8 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         return (
             feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
         )  # the most common case is quick
-    if isinstance(feed, np.ma.MaskedArray):
-        message = f"input {value.name!r}: got a masked array, expected one without a mask, such as its filled()"
+    if np.ma.is_masked(feed):
+        message = f"input {value.name!r}: got an array with masked elements, expected one without, such as its filled()"
         raise BindingError(message, value.name)
     try:
         array = as_array(feed)

@@ -21,6 +21,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value
+from dmlcpu.shown_values import counted
 
 __all__ = [
     "Filter",
@@ -215,7 +216,7 @@ def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
         raise NotNative("3-D convolutions")
     groups = int(node.attributes.get("group", 1))
     if groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
-        raise NotFitting(f"{told_unfit(shape, weights)} in {groups} groups")
+        raise NotFitting(f"{told_unfit(shape, weights)} in {counted(groups, 'group')}")
     return groups
 
 
