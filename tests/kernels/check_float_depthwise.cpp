@@ -67,7 +67,9 @@ void check_windows(Check& check, const Windows& windows, Edge edge) {
   const std::size_t image_columns = 1 + check.below(reach + 4);
   const std::ptrdiff_t first_column = check.one_in(2) ? -static_cast<std::ptrdiff_t>(check.below(windows.columns + 2))
                                                       : static_cast<std::ptrdiff_t>(check.below(3));
-  const std::size_t first = check.below(20), step = first + windows.channels + check.below(2);
+  constexpr std::size_t kFewPlaces = 256;  // steps of whole ones are walked in lines of several vectors
+  const std::size_t first = check.below(20), end = first + windows.channels;
+  const std::size_t step = check.one_in(3) ? end + kFewPlaces - 1 - (end - 1) % kFewPlaces : end + check.below(2);
   const std::size_t filter_stride = windows.channels + check.below(3), stride = windows.channels + check.below(3);
   const std::vector<float> filter = draw(check, (rows * windows.columns - 1) * filter_stride + windows.channels);
   const std::vector<float> bias = draw(check, windows.channels);

@@ -39,12 +39,14 @@ constexpr std::int64_t kVectorLanes = 16, kChunkBytes = 16384, kChunkLanes = 4 *
 
 // Whether the kernels have these windows of one channel, and are faster with them than tap by tap.
 bool windows_slide(const ConvolutionGeometry& geometry) {
-  constexpr std::int64_t kLeast = 3, kMost = 9, kNarrow = 16;
+  constexpr std::int64_t kLeast = 3, kMost = 9, kNarrow = 16, kFewPlaces = 512;
   const std::int64_t columns = geometry.kernel_width, stride = geometry.stride_width;
   if (geometry.group_input_channels() != 1 || geometry.dilation_width != 1 || stride > 2) return false;
   if (columns < kLeast || columns > kMost || columns % 2 == 0) return false;
-  // Windows that overlap by one column share little but what padding there is.
-  return columns - stride > 1 || geometry.output_width <= kNarrow;
+  if (geometry.output_width == 1) return false;  // there is nothing to slide along
+  // Windows that overlap by one column share little but what padding there is, and pixels that are whole 2 KiB apart
+  // share few places of a level-1 cache.
+  return columns - stride > 1 || (geometry.output_width <= kNarrow && geometry.input.w % kFewPlaces != 0);
 }
 
 class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
