@@ -9,6 +9,8 @@
 #include <new>
 #include <vector>
 
+#include "runtime/fork_count.h"
+
 namespace dmlcpu {
 namespace {
 
@@ -140,7 +142,8 @@ bool IntegerSums::try_hold() noexcept {
 }
 
 void IntegerSums::forget() noexcept {
-  comes_again_ = is_looking_ = has_looked_ = false;
+  comes_again_ = has_looked_ = false;
+  looking_.reset();
   added_ = 0;
   found_.reset();
 }
@@ -163,8 +166,8 @@ AddFunction IntegerSums::function_for(AddRun& run, std::size_t count) {
     forget();
   }
   added_ = std::min(added_ + count, kLeastAdded);
-  const bool looks = comes_again_ && !is_looking_ && !has_looked_ && added_ == kLeastAdded;
-  is_looking_ |= looks;
+  const bool looks = comes_again_ && looking_ != fork_count() && !has_looked_ && added_ == kLeastAdded;
+  if (looks) looking_ = fork_count();
   comes_again_ = true;
   std::optional<IntegerSum> integers = found_;
   lock_.release();

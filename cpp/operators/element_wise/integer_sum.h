@@ -46,7 +46,8 @@ class IntegerSums {
   const AddKernels& kernels_;
   BriefLock lock_;
   Parameters last_ = {};
-  bool comes_again_ = false, is_looking_ = false, has_looked_ = false;
+  bool comes_again_ = false, has_looked_ = false;
+  std::optional<unsigned> looking_;  // the fork count of who looks: no child ends what a parent began
   std::size_t added_ = 0;
   std::optional<IntegerSum> found_;
 };
