@@ -1,6 +1,7 @@
 #include "runtime/scratch.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "runtime/aligned_buffer.h"
@@ -20,10 +21,15 @@ class Scratch {
   }
 
  private:
-  void begin_window() {
+  // Takes place in a step of a graph as well, where memory must not run short: what cannot shrink stays as it is.
+  void begin_window() noexcept {
     counted_ = 0;
     const std::size_t needed = std::exchange(largest_, 0);
-    if (buffer_.size() / 2 > needed) resize(needed);
+    if (buffer_.size() / 2 <= needed) return;
+    try {
+      buffer_ = AlignedBuffer(needed);
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   void resize(std::size_t size) {
