@@ -341,3 +341,19 @@ def test_weights_are_packed_once_for_all_batches(
         [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
         np.testing.assert_array_equal(graph.dispatch(x=x), expected)
         weights[...] = 0
+
+
+def test_masks_that_are_added_to_products_of_codes() -> None:
+    """Are part of a template: they are made for each length, and no length is planned anew for them."""
+    builder = Builder()
+    rows = coded(builder, builder.input("float32", ("rows", 16)))
+    count = builder.node("Gather", [builder.node("Shape", [rows]), np.int64(0)])
+    places = builder.node("Range", [np.int64(0), count, np.int64(1)])
+    earlier, later = (builder.node("Unsqueeze", [places, np.int64([axis])]) for axis in (0, 1))
+    mask = builder.node("Where", [builder.node("LessOrEqual", [earlier, later]), np.float32(0), np.float32(-1000)])
+    scores = builder.node("MatMul", [rows, builder.node("Transpose", [rows], perm=[1, 0])])
+    builder.output(builder.node("Softmax", [builder.node("Add", [scores, mask])]), "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"x": (count, 16)} for count in (7, 9, 30)], 1)
+    for count in (7, 9, 30):
+        assert_like_onnxruntime(model, {"x": np.random.default_rng(SEED).normal(size=(count, 16)).astype(np.float32)})

@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes, told_unfit
-from dmlcpu.onnx.constant_arrays import Array, Constant
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, constant_by, source_of
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -120,7 +120,7 @@ def _shape(a: Factor, b: Factor) -> tuple[tuple[int, ...], tuple[int, ...]]:
 class Product(Deferred):
     """A product of dequantized codes."""
 
-    def __init__(self, lowering: Lowering, a: Factor, b: Factor, bias: Array | None = None) -> None:
+    def __init__(self, lowering: Lowering, a: Factor, b: Factor, bias: ConstantElements | None = None) -> None:
         self._lowering, self._a, self._b, self._bias = lowering, a, b, bias
         self._batch, self.shape = _shape(a, b)
 
@@ -145,7 +145,7 @@ class Product(Deferred):
         bias = None if self._bias is None else broadcast_to(self._bias, self.shape)
         return self._lowering.emit("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", [*self._operands(), bias], FLOAT32, self.shape)
 
-    def with_bias(self, bias: Array | None) -> Product:
+    def with_bias(self, bias: ConstantElements | None) -> Product:
         """Return this product, which has no bias, with one that can be broadcast to it."""
         return Product(self._lowering, self._a, self._b, bias)
 
@@ -157,21 +157,22 @@ class Product(Deferred):
         elif scale is not None:
             scale = (scale.array if isinstance(scale, Constant) else scale) * numbers
         b = Factor(self._b.codes, scale, self._b.zero_point)
-        return Product(self._lowering, self._a, b, None if self._bias is None else self._bias * numbers)
+        bias = None if self._bias is None else constant_by(np.multiply, source_of(self._bias), numbers).elements()
+        return Product(self._lowering, self._a, b, bias)
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Take a constant that is added as a bias."""
         if not alone or self._bias is not None or (node.domain, node.operator) != ("", "Add"):
             return None
         other = beside(self, inputs)
-        if not isinstance(other, Constant) or not _fits(other.array, self.shape):
+        if not isinstance(other, Constant) or not _fits(other, self.shape):
             return None
-        return self.with_bias(other.array)
+        return self.with_bias(other.elements())
 
 
-def _fits(array: Array, shape: tuple[int, ...]) -> bool:
-    """Whether an array is of floats that can be broadcast to a shape."""
-    return array.dtype == np.float32 and broadcast_shapes(array.shape, shape) == shape
+def _fits(constant: Constant, shape: tuple[int, ...]) -> bool:
+    """Whether a constant is of floats that can be broadcast to a shape."""
+    return constant.dtype == np.float32 and broadcast_shapes(constant.shape, shape) == shape
 
 
 class IntegerProduct(Deferred):
