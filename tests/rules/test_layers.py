@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from conftest import SEED
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, coded, codes
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng((SEED, 1))
@@ -321,6 +321,19 @@ def test_poolings_of_no_images(operator: str, spatial: tuple[int, int]) -> None:
     session = dmlcpu.InferenceSession(builder.build())
     shapes = [session.run(None, {"x": np.zeros((count, 4, *spatial), np.float32)})[0].shape for count in (0, 1, 0)]
     assert shapes == [(count, *shapes[1][1:]) for count in (0, 1, 0)]
+
+
+@pytest.mark.parametrize("of_codes", [False, True])
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool", "MaxPool", "AveragePool"])
+@pytest.mark.parametrize("is_free", [False, True])
+def test_poolings_of_images_without_pixels(operator: str, of_codes: bool, is_free: bool) -> None:
+    """Have no result, where they have one."""
+    builder = Builder()
+    x = builder.input("float32", (2, 3, *(("rows", "columns") if is_free else (0, 4))))
+    window = {} if operator.startswith("Global") else {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1]}
+    builder.output(builder.node(operator, [coded(builder, x) if of_codes else x], **window), "float32")
+    with pytest.raises(dmlcpu.DmlError, match=operator):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((2, 3, 0, 4), np.float32)})
 
 
 @pytest.mark.parametrize("order", [(0, 0), (0, 2), (-1, 0)], ids=str)

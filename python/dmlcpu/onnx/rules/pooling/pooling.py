@@ -43,11 +43,14 @@ def _as_image(lowering: Lowering, value: Value) -> Value:
 
 def pooled_as_image(lowering: Lowering, value: Value, window: Window, pool: Callable[[Value, Window], Value]) -> Value:
     """Return what a pooling of images, or volumes, makes of them or of rows, which are images of height 1."""
-    if has_no_elements(value.shape):  # in the shape that others have: inference of types counts windows otherwise
-        return nothing(value, (*value.shape[:2], *window.output))
+    shape = (*value.shape[:2], *window.output)
+    if has_no_elements(shape):  # in the shape that others have: inference of types counts windows otherwise
+        return nothing(value, shape)
+    if has_no_elements(value.shape):
+        raise NotNative("windows on padding alone, or on nothing")
     of_image = window if len(window.kernel) > 1 else Window.plain((1,), (1,)).beside(window)
     result = pool(_as_image(lowering, value), of_image)
-    return reshaped(lowering, result, (*value.shape[:2], *window.output))
+    return reshaped(lowering, result, shape)
 
 
 def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
