@@ -76,7 +76,8 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
         return [without_elements(FLOAT32, shape)]
     if not 2 <= len(shape) <= _MOST_AXES:
         a = reshaped(lowering, a, (math.prod(shape[:-1]), matrix.rows))
-    of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS and rests is None
+    has_float_points = zero_point is not None and element_type(zero_point) == FLOAT32
+    of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS and not has_float_points
     result = coded_product(
         lowering, a, matrix, of_integers=of_integers and matrix.block_size <= _MOST_OF_QUANTIZED_ROWS
     )
