@@ -94,6 +94,27 @@ def test_steps_are_named_after_the_operator_before_the_quantizer() -> None:
     ]  # fmt: skip
 
 
+def test_what_is_computed_for_two_readers_is_named_after_its_operator() -> None:
+    builder = Builder()
+    image = coded(builder, builder.input("float32", (1, 4, 8, 8)))
+    image = builder.node("Conv", [image, weights(builder, 4, 4, 3, 3)], pads=[1, 1, 1, 1])
+    branch = builder.node("Conv", [coded(builder, image), weights(builder, 4, 4, 1, 1)])
+    builder.output(builder.node("Add", [branch, image]), "float32")
+    [(_, names)] = named_steps(builder)
+    assert [name.partition("_")[0] for name in names] == ["QuantizeLinear", "Conv", "QuantizeLinear", "Conv", "Add"]
+
+
+def test_columns_of_a_layer_are_named_after_it() -> None:
+    builder = Builder()
+    rows = coded(builder, builder.input("float32", (6, 8)))
+    layer = builder.node("Gemm", [rows, weights(builder, 8, 12), np.zeros(12, np.float32)])
+    for begin, end in ((0, 6), (6, 12)):
+        columns = [np.int64([begin]), np.int64([end]), np.int64([1])]
+        builder.output(builder.quantized(builder.node("Slice", [layer, *columns]), 0.1, np.uint8(0)), "uint8")
+    [(_, names)] = named_steps(builder)
+    assert {name.partition("_")[0] for name in names[1:]} == {"Gemm"}
+
+
 @pytest.mark.parametrize("operator", ["ConvInteger", "MatMulInteger"])
 def test_steps_of_dynamic_models_are_named_after_the_product(operator: str) -> None:
     builder = Builder()

@@ -90,7 +90,9 @@ class Layer(Deferred):
             scale, points = scale[begin:end], points[begin:end]
         bias = None if self._bias is None else self._bias[begin:end]
         whole, first = self._whole or (self, 0)
-        return Layer(self._lowering, self._x, Filter(codes, scale, points), bias, (whole, first + begin))
+        part = Layer(self._lowering, self._x, Filter(codes, scale, points), bias, (whole, first + begin))
+        self._lowering.goes_on(self, part)
+        return part
 
     def _dense(self) -> _Dense:
         return _Dense(self._lowering, self._x, self._weights, self._bias)
@@ -104,7 +106,8 @@ class Layer(Deferred):
         if self._whole is None:
             return self._dense().floats()
         layer, first = self._whole
-        return computed(self._lowering, sliced_along(self._lowering, layer.computed(), 1, first, self.shape[1]))
+        whole = self._lowering.floats(layer)
+        return computed(self._lowering, sliced_along(self._lowering, whole, 1, first, self.shape[1]))
 
 
 def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | None, transposed: bool) -> Value:

@@ -201,7 +201,7 @@ def _by_one_scale(lowering: Lowering, node: Node, value: Value, parameters: Para
         raise NotNative(f"an input of type {value.dtype}")
     if isinstance(value, Deferred) and value.dtype == FLOAT32 and lowering.uses.is_calculated_with(node.inputs[0]):
         with suppress(NotNative):  # floats are wanted anyway, such as those of a residual branch
-            value.computed()
+            lowering.floats(value)
     if _is_better_unsigned(lowering, node, value, parameters):
         unsigned = lowering.quantized(value, parameters.of_other_sign)
         assert isinstance(unsigned, Tensor)
