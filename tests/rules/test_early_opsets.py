@@ -57,8 +57,8 @@ def test_constants_along_an_axis() -> None:
     np.testing.assert_array_equal(found, a + b[:, None])
 
 
-@pytest.mark.parametrize(("axis", "dtype"), [(0, "float64"), (2, "float32")])
-def test_axes_that_nothing_takes(axis: int, dtype: str) -> None:
+@pytest.mark.parametrize(("axis", "dtype"), [(0, "float64"), (2, "float32"), (1.5, "float32"), ("x", "float32")])
+def test_axes_that_nothing_takes(axis: Any, dtype: str) -> None:
     """Onnx's evaluator passes over the axis."""
     builder = Builder(6)
     operands = [builder.input(dtype, (3, 3)), builder.input(dtype, (3,), "b")]

@@ -12,6 +12,7 @@ from dmlcpu.errors import BindingError
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.input_shapes import fits, shape_told
 from dmlcpu.onnx.models.model import ValueInfo
+from dmlcpu.shown_values import shown
 
 __all__ = [
     "check_names",
@@ -91,7 +92,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if array.dtype != value.dtype:
         array = _converted(array, value.dtype, type(feed) in _NUMBERS)
     if array.dtype != value.dtype or not fits(array.shape, value.shape):
-        got = repr(feed) if feed is None or isinstance(feed, str) else f"{array.dtype} of shape {array.shape}"
+        got = shown(feed) if feed is None or isinstance(feed, str) else f"{array.dtype} of shape {array.shape}"
         if type(feed) in _NUMBERS and array.dtype != value.dtype and array.dtype.kind in "iuf":
             got += f", from {np.nanmin(array)} to {np.nanmax(array)}"
         hint = _hint(array, value) if type(feed) not in _NUMBERS else ""

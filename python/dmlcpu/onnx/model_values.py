@@ -301,9 +301,11 @@ class ModelValues:
 
     def _along_axis(self, node: Node, a: Value, b: Value) -> Value:
         """Return a second operand with axes of length 1 behind its own: then these are the ones that a node names."""
-        rank, own = len(a.shape), len(b.shape)
-        axis = node.attributes["axis"] + (rank if node.attributes["axis"] < 0 else 0)
-        if not 0 <= axis <= rank - own:
+        rank, own, axis = len(a.shape), len(b.shape), node.attributes["axis"]
+        if not isinstance(axis, int) or not -rank <= axis <= rank:
+            raise NotNative(f"an axis {axis!r} of {rank}")
+        axis += rank if axis < 0 else 0
+        if axis > rank - own:
             raise NotNative(f"{own} axes from axis {axis} of {rank} on")
         return reshaped(self.lowering, b, (*b.shape, *(1,) * (rank - axis - own)))
 

@@ -244,7 +244,9 @@ def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Ma
     """
     for node in nodes:
         if is_along_axis(node):
-            raise InvalidModelError(f"node {node}: no kernel for it, nor another runtime's, knows its attribute 'axis'")
+            raise InvalidModelError(
+                f"node {node}: neither a kernel for it nor another runtime knows its attribute 'axis'"
+            )
         if (missing := _lacking(node, values)) is not None:
             reason = reasons.get(node.name, "it follows a node without a kernel")
             wrong = f"it has no {missing}, without which onnxruntime cannot run it"

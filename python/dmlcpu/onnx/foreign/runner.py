@@ -185,7 +185,10 @@ class ForeignRunner:
                 results = self._session.run(self._outputs, feeds)
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
             read = [values[name] for _, name in self._inputs]
-            raise _run_error(error, self._part.unfit, f"nodes {self._nodes}: {error}", read) from None
+            failed = _run_error(error, self._part.unfit, f"nodes {self._nodes}: {error}", read)
+            if type(failed) is UnfitLengthsError and self.provider != "onnxruntime" and not self._part.unfit:
+                failed = InvalidModelError(str(failed))  # which onnxruntime has refused, whatever the lengths are
+            raise failed from None
         for name, result in zip(self._outputs, results, strict=True):
             if name in self._containers:  # nothing but who calls the model reads it
                 values[name] = result
