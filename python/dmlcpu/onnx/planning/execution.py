@@ -15,7 +15,7 @@ from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.foreign.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.foreign.runner import ForeignRunner
-from dmlcpu.onnx.models.nodes import has_quantized_nodes
+from dmlcpu.onnx.models.nodes import Node, has_quantized_nodes
 from dmlcpu.onnx.native_partition import as_bytes
 from dmlcpu.onnx.planning.packed_runs import packed_run
 from dmlcpu.onnx.planning.partitions import planned_partition
@@ -73,13 +73,13 @@ class _Run(NamedTuple):
         runner: Runs it.
         conditions: Names of conditions, and what each is where the part runs.
         told: Of what it writes, the shapes that the plan takes other runtimes' values to have, by name.
-        nodes: Names of its nodes.
+        nodes: Its nodes.
     """
 
     runner: _Runner
     conditions: Sequence[tuple[str, bool]]
     told: Mapping[str, tuple[int, ...]]
-    nodes: tuple[str, ...]
+    nodes: Sequence[Node]
 
 
 class MisjudgedShapesError(Exception):
@@ -141,7 +141,8 @@ class ExecutablePlan:
             if told:
                 _check_shapes(told, values)
             if profile is not None:
-                profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps, nodes))
+                duration, names = perf_counter_ns() - started, tuple(node.name for node in nodes)
+                profile.append(PartTime(runner.provider, started - begin, duration, steps, names))
         return values
 
     def feeds_of_rest(self, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -169,8 +170,7 @@ class ExecutablePlan:
 
 
 def _run_of(part: Part, plan: Plan, device: Device) -> _Run:
-    nodes = tuple(node.name for node in part.nodes)
-    return _Run(_runner_of(part, plan, device), part.conditions, _shapes_told(plan, part), nodes)
+    return _Run(_runner_of(part, plan, device), part.conditions, _shapes_told(plan, part), part.nodes)
 
 
 def _runner_of(part: Part, plan: Plan, device: Device) -> _Runner:
