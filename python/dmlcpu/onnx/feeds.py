@@ -81,7 +81,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         return (
             feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
         )  # the most common case is quick
-    if np.ma.is_masked(feed):
+    if isinstance(feed, np.ma.MaskedArray) and np.ma.is_masked(feed):
         message = f"input {value.name!r}: got an array with masked elements, expected one without, such as its filled()"
         raise BindingError(message, value.name)
     try:
