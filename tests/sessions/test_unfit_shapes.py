@@ -40,7 +40,7 @@ def between_two(operator: str, a: tuple[Any, ...], b: tuple[Any, ...], **attribu
         ("MatMul", (2, 2, 3), (3, 3, 4), {}, "(2,) and (3,) do not fit together"),
         ("Gemm", (2, 3), (4, 4), {}, "(2, 3) and (4, 4) do not fit together"),
         ("Concat", (2, 3), (4, 4), {"axis": 0}, "(2, 3) and (4, 4) do not fit together along axis 0"),
-        ("Conv", (1, 4, 5, 5), (4, 3, 3, 3), {}, "(1, 4, 5, 5) and (4, 3, 3, 3) do not fit together in 1 groups"),
+        ("Conv", (1, 4, 5, 5), (4, 3, 3, 3), {}, "(1, 4, 5, 5) and (4, 3, 3, 3) do not fit together in 1 group"),
     ],
 )
 @pytest.mark.usefixtures("runtime")
