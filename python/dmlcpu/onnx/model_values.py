@@ -24,7 +24,7 @@ from dmlcpu.onnx.foreign.nodes import ANCHORS, is_along_axis, is_for_the_referen
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import Model
-from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.nodes import Node, as_cast
 from dmlcpu.onnx.refusals import NotFitting, NotFolded, NotNative
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
@@ -162,7 +162,7 @@ class ModelValues:
                 remaining.append(node)
                 continue
             if operator == "CastLike" and all(node.inputs) and len(node.inputs) == 2:
-                node = _as_cast(node, element_type(self.values[node.inputs[1]]))
+                node = as_cast(node, element_type(self.values[node.inputs[1]]))
             self.lowering.node = node
             try:
                 if operator in LOOPS:
@@ -382,14 +382,6 @@ def _as_constant(value: Dequantized) -> Constant:
 
 def _only(array: Array) -> Any:
     return array.reshape(-1)[0]
-
-
-def _as_cast(node: Node, dtype: np.dtype[Any]) -> Node:
-    """Return the Cast that a CastLike is, whose second input only tells the type."""
-    attributes = {**node.attributes, "to": int(onnx.helper.np_dtype_to_tensor_dtype(dtype))}
-    proto = onnx.helper.make_node("Cast", [], node.outputs, node.name, to=attributes["to"])
-    proto.attribute.extend(node.proto.attribute)
-    return node.with_inputs(node.inputs[:1], proto, operator="Cast", attributes=attributes)
 
 
 def _holds(condition: Array) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
@@ -17,6 +18,7 @@ __all__ = [
     "FreeNames",
     "NewNodes",
     "Node",
+    "as_cast",
     "free_names",
     "has_quantized_nodes",
     "is_quantized",
@@ -331,6 +333,14 @@ def is_quantized(node: onnx.NodeProto) -> bool:
     if any(word in node.op_type for word in _QUANTIZED):
         return True
     return any(is_quantized(inner) for graph in graphs_within(node.attribute) for inner in graph.node)
+
+
+def as_cast(node: Node, dtype: np.dtype[Any]) -> Node:
+    """Return the Cast that a CastLike is, whose second input only tells the type."""
+    attributes = {**node.attributes, "to": int(onnx.helper.np_dtype_to_tensor_dtype(dtype))}
+    proto = onnx.helper.make_node("Cast", [], node.outputs, node.name, to=attributes["to"])
+    proto.attribute.extend(node.proto.attribute)
+    return node.with_inputs(node.inputs[:1], proto, operator="Cast", attributes=attributes)
 
 
 def reaching(nodes: Sequence[Node], wanted: Collection[str]) -> list[Node]:
