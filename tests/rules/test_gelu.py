@@ -125,3 +125,32 @@ def test_gelu_of_the_largest_floats() -> None:
     x = np.float32([3.4e38, np.inf, -3.4e38, 2e38])
     [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
     np.testing.assert_array_equal(result, np.float32([3.4e38, np.inf, -0.0, 2e38]))
+
+
+@pytest.mark.parametrize("factor", [None, 1.702])
+@pytest.mark.parametrize("swap", [False, True])
+def test_silu_of_floats(random_numbers: np.random.Generator, swap: bool, factor: float | None) -> None:
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    argument = x if factor is None else builder.node("Mul", [x, np.float32(factor)])
+    operands = [x, builder.node("Sigmoid", [argument])]
+    builder.output(builder.node("Mul", operands[::-1] if swap else operands), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": 2 * floats(random_numbers, SHAPE)})
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
+def test_a_sigmoid_that_others_read_too(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    gate = builder.node("Sigmoid", [x])
+    builder.output(builder.node("Add", [gate, builder.node("Mul", [gate, x])]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": 2 * floats(random_numbers, SHAPE)})
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY", "ELEMENT_WISE_UNARY", "ELEMENT_WISE_BINARY"]
+
+
+def test_a_sigmoid_times_something_else(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x, y = builder.input("float32", SHAPE, "x"), builder.input("float32", SHAPE, "y")
+    builder.output(builder.node("Mul", [y, builder.node("Sigmoid", [x])]), "float32")
+    assert_like_onnxruntime(builder.build(), {name: floats(random_numbers, SHAPE) for name in ("x", "y")})
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY", "ELEMENT_WISE_BINARY"]

@@ -329,7 +329,8 @@ def _lowest_byte(lowering: Lowering, tensor: Tensor, dtype: np.dtype[Any]) -> Te
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
+    # Sigmoid, which may begin a SiLU, is in ``spelled_out``.
+    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip") if name != "Sigmoid"},
     **{("", name): table_only for name in _OF_TABLES_ALONE},
     ("", "ThresholdedRelu"): thresholded_relu,
     ("", "PRelu"): prelu,

@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.operands import computed_floats, present, vector
 from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
-__all__ = ["RULES", "gelu_by_error_function", "gelu_by_tanh"]
+__all__ = ["RULES", "gated", "gelu_by_error_function", "gelu_by_tanh"]
 
 _ROOT_OF_2: Final = math.sqrt(2)
 
@@ -57,6 +57,11 @@ def gelu_by_error_function(lowering: Lowering, x: Value, divisor: float = _ROOT_
 def gelu_by_tanh(lowering: Lowering, x: Value, linear: float = _LINEAR, cubic: float = _CUBIC) -> Gated:
     """Return x / 2 * (1 + tanh(linear * x + cubic * x ** 3))."""
     return Gated(lowering, x, FloatUnary.TANH_GELU, 2 * linear, 2 * cubic)
+
+
+def gated(lowering: Lowering, x: Value, alpha: float = 1) -> Gated:
+    """Return x * sigmoid(alpha * x), of floats: SiLU, or QuickGelu."""
+    return Gated(lowering, x, FloatUnary.GATED, alpha)
 
 
 def _tabulated(x: Table, function: Callable[[float], float]) -> Table:
@@ -110,7 +115,7 @@ def quick_gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     x, alpha = present(inputs[0]), float(node.attributes.get("alpha", 1.702))
     if isinstance(x, Table):
         return [_tabulated(x, lambda element: element * 0.5 * (1 + math.tanh(alpha * element / 2)))]
-    return [Gated(lowering, _floating(lowering, x), FloatUnary.GATED, alpha)]
+    return [gated(lowering, _floating(lowering, x), alpha)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -1,4 +1,4 @@
-"""Nodes that may begin a function that is spelled out: Mul, Div, Pow and ReduceMean."""
+"""Nodes that may begin a function that is spelled out: Mul, Div, Pow, Sigmoid and ReduceMean."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
 from dmlcpu.onnx.rules.operands import computed_floats, present
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum
@@ -62,6 +63,13 @@ def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     return computed_mean(lowering, node, inputs)
 
 
+def sigmoid(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Sigmoid; of floats it may begin a SiLU."""
+    if _is_float(inputs[0]):
+        return [_begun(lowering, element_wise, node, inputs, inputs[0], Form(Kind.SIGMOID))]
+    return element_wise(lowering, node, inputs)
+
+
 def _is_float(value: Value | None) -> TypeGuard[Tensor | Deferred]:
     return isinstance(value, Tensor | Deferred) and value.dtype == np.float32
 
@@ -74,5 +82,6 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Mul"): scaled,
     ("", "Div"): scaled,
     ("", "Pow"): squared,
+    ("", "Sigmoid"): sigmoid,
     ("", "ReduceMean"): mean,
 }

@@ -1,4 +1,4 @@
-"""GELU, by the error function or by tanh, where models spell it out on floats."""
+"""GELU, by the error function or by tanh, and SiLU, where models spell them out on floats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
-from dmlcpu.onnx.rules.element_wise.gelu import gelu_by_error_function, gelu_by_tanh
+from dmlcpu.onnx.rules.element_wise.gelu import gated, gelu_by_error_function, gelu_by_tanh
 from dmlcpu.onnx.rules.operands import beside
 from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same, number_of
 from dmlcpu.onnx.values import Value
@@ -89,6 +89,13 @@ def _times_multiple(step: Step, node: Node, inputs: Sequence[Value | None]) -> V
     return step.next(binary, node, inputs, Kind.CUBIC, factor=factor, cubic=factor * step.form.factor)
 
 
+def _gated(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """The sigmoid of x, or of its product with a number, times x."""
+    if not is_same(beside(step, inputs), step.x):
+        return None
+    return gated(step.lowering, step.x, float(step.form.factor))
+
+
 GELU_STEPS: Final[Mapping[tuple[Kind, str], Following]] = {
     (Kind.QUOTIENT, "Erf"): function_as(Kind.ERF),
     (Kind.ERF, "Add"): _and_one_as(Kind.ERF_AND_1),
@@ -105,5 +112,7 @@ GELU_STEPS: Final[Mapping[tuple[Kind, str], Following]] = {
     (Kind.TANH, "Add"): _and_one_as(Kind.TANH_AND_1),
     (Kind.TANH_AND_1, "Mul"): _times_x_as(Kind.TWICE_BY_TANH),
     (Kind.TWICE_BY_TANH, "Mul"): _half,
+    (Kind.PRODUCT, "Sigmoid"): function_as(Kind.SIGMOID),
+    (Kind.SIGMOID, "Mul"): _gated,
 }
-"""What a node makes of a step towards a GELU, by the step's kind and the node's operator."""
+"""What a node makes of a step towards a GELU or SiLU, by the step's kind and the node's operator."""

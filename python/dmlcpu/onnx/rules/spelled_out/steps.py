@@ -57,6 +57,8 @@ class Kind(Enum):
     TANH = auto()
     TANH_AND_1 = auto()
     TWICE_BY_TANH = auto()
+    # SiLU, and GELU by the logistic function: x * sigmoid(factor * x)
+    SIGMOID = auto()
 
 
 @dataclass(frozen=True, slots=True)
