@@ -229,7 +229,7 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
     if (times != nullptr) times->reserve(times->size() + steps_.size());
   });
   const Clock::time_point begin = Clock::now();
-  std::array<CodeStage, kMostStages> stages;
+  std::array<ElementStage, kMostStages> stages;
   for (const Step& step : steps_) {
     const Clock::time_point started = times == nullptr ? begin : Clock::now();
     for (const BlockPart& part : step.cleared) std::memset(block.data() + part.offset, 0, part.bytes);

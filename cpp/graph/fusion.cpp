@@ -11,8 +11,8 @@ namespace {
 
 bool same_sizes(const TensorLayout& a, const TensorLayout& b) { return a.rank == b.rank && a.sizes == b.sizes; }
 
-// With channels innermost, without gaps. What operators with a stage's role read and write are codes.
-bool dense_codes(const TensorLayout& layout) { return same_strides(layout, channels_last_strides(layout)); }
+// With channels innermost, without gaps.
+bool is_dense(const TensorLayout& layout) { return same_strides(layout, channels_last_strides(layout)); }
 
 class Fuser {
  public:
@@ -26,12 +26,13 @@ class Fuser {
 
   void fuse() {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (!may_be_stage(steps_[i])) continue;
       const std::span<const std::size_t> operands = steps_[i].node->stage_role.stage_operands();
-      if (operands.empty() || !laid_out_alike(steps_[i], operands)) continue;
       // Of several convolutions the last: what it writes is in a cache still.
       for (std::size_t producer = i; producer-- > 0;) {
-        const auto operand =
-            std::ranges::find_if(operands, [&](std::size_t number) { return feeds(producer, i, number); });
+        const auto operand = std::ranges::find_if(operands, [&](std::size_t number) {
+          return feeds(producer, i, number) && others_are_dense(steps_[i], number);
+        });
         if (operand == operands.end()) continue;
         join(producer, i, *operand);
         break;
@@ -40,13 +41,23 @@ class Fuser {
   }
 
  private:
-  static bool laid_out_alike(const GraphStep& step, std::span<const std::size_t> operands) {
+  // As far as its operator, its output and the sizes of its operands are concerned.
+  static bool may_be_stage(const GraphStep& step) {
+    const StageRole& role = step.node->stage_role;
     const TensorLayout& output = step.tensors.back()->layout;
-    return dense_codes(output) && std::ranges::all_of(operands, [&](std::size_t number) {
-             if (number >= step.inputs) return false;  // compiling the step will say so
-             const std::optional<Placement>& operand = step.tensors[number];
-             return operand && same_sizes(operand->layout, output) && dense_codes(operand->layout);
-           });
+    const bool of_floats = role.elements == StageElements::floats;
+    if (role.operand_count == 0 || !(of_floats ? output.type == DataType::float32 : is_dense(output))) return false;
+    return std::ranges::all_of(role.stage_operands(), [&](std::size_t number) {
+      if (number >= step.inputs) return false;  // compiling the step will say so
+      const std::optional<Placement>& operand = step.tensors[number];
+      return operand && same_sizes(operand->layout, output);
+    });
+  }
+
+  static bool others_are_dense(const GraphStep& step, std::size_t at_hand) {
+    return std::ranges::all_of(step.node->stage_role.stage_operands(), [&](std::size_t number) {
+      return number == at_hand || is_dense(step.tensors[number]->layout);
+    });
   }
 
   // The convolution that a step is a stage of, or is.
@@ -60,11 +71,14 @@ class Fuser {
   bool feeds(std::size_t producer, std::size_t reader, std::size_t number) const {
     const std::size_t head = head_of(producer);
     const bool is_last = !steps_[producer + 1].stage_operand;  // the reader is none yet
-    if (!steps_[head].node->stage_role.takes_stages || producer - head == kMostStages || !is_last) return false;
+    const StageRole& role = steps_[head].node->stage_role;
+    if (!role.takes_stages || producer - head == kMostStages || !is_last) return false;
+    if (role.elements != steps_[reader].node->stage_role.elements) return false;
     constexpr std::size_t kWriterAndReader = 2;
     const Placement &output = *steps_[producer].tensors.back(), &operand = *steps_[reader].tensors[number];
     return output.buffer == operand.buffer && output.offset == operand.offset &&
-           same_sizes(output.layout, operand.layout) && dense_codes(output.layout) &&
+           same_sizes(output.layout, operand.layout) && same_strides(output.layout, operand.layout.strides) &&
+           (role.elements == StageElements::floats || is_dense(output.layout)) &&
            !placed_.buffers[output.buffer].bound && uses_[output.buffer] == kWriterAndReader;
   }
 
@@ -76,18 +90,20 @@ class Fuser {
     steps_[last].stage_operand = operand;
 
     Placement output = *steps_[last].tensors.back();
-    output.layout.strides = channels_last_strides(output.layout);  // axes of length 1 may have had any
+    if (is_dense(output.layout)) {
+      output.layout.strides = channels_last_strides(output.layout);  // axes of length 1 may have had any
+    }
     for (std::size_t i = first; i <= last; ++i) {
-      move_codes(*steps_[i].tensors.back(), output);
-      if (steps_[i].stage_operand) move_codes(*steps_[i].tensors[*steps_[i].stage_operand], output);
+      move_elements(*steps_[i].tensors.back(), output);
+      if (steps_[i].stage_operand) move_elements(*steps_[i].tensors[*steps_[i].stage_operand], output);
     }
   }
 
   // To the place of others, of their own type.
-  static void move_codes(Placement& codes, const Placement& to) {
-    const DataType type = codes.layout.type;
-    codes = to;
-    codes.layout.type = type;
+  static void move_elements(Placement& elements, const Placement& to) {
+    const DataType type = elements.layout.type;
+    elements = to;
+    elements.layout.type = type;
   }
 
   PlacedGraph& placed_;

@@ -145,23 +145,23 @@ TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
   return tensors;
 }
 
-void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
+void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const ElementStage> stages) const {
   const DefaultFloatEnvironment environment;
   const BusyThread busy;
   with_memory_for(desc_.type,
                   [&] { stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages); });
 }
 
-CodeStage CompiledOperator::stage(const TensorPointers& bound) const {
+ElementStage CompiledOperator::stage(const TensorPointers& bound) const {
   const DefaultFloatEnvironment environment;
   return make_stage(with_owned(bound));
 }
 
-void CompiledOperator::run_with_stages(const TensorPointers&, std::span<const CodeStage>) const {
+void CompiledOperator::run_with_stages(const TensorPointers&, std::span<const ElementStage>) const {
   throw std::logic_error(desc_.type + " takes no stages");
 }
 
-CodeStage CompiledOperator::make_stage(const TensorPointers&) const {
+ElementStage CompiledOperator::make_stage(const TensorPointers&) const {
   throw std::logic_error(desc_.type + " is no stage");
 }
 

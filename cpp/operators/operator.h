@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
-#include "operators/code_stages.h"
+#include "operators/element_stages.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/data_type.h"
 #include "runtime/shared_buffers.h"
@@ -94,11 +94,11 @@ class CompiledOperator {
   // Runs once. bound holds every tensor that is not owned. Operators whose StageRole says so take stages, which are
   // applied to their output. Throws OutOfMemory before it writes any output. Throws std::out_of_range for a bound index
   // out of range; outputs may then be partly written.
-  void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
+  void dispatch(const TensorPointers& bound, std::span<const ElementStage> stages = {}) const;
 
   // The operator as a stage of the one that computes its input, whose pointer is null. For operators with operands of a
   // stage, whose tensors are laid out alike; throws std::logic_error for all others.
-  CodeStage stage(const TensorPointers& bound) const;
+  ElementStage stage(const TensorPointers& bound) const;
 
   virtual std::size_t temporary_size() const { return 0; }
   std::size_t persistent_size() const;
@@ -135,8 +135,8 @@ class CompiledOperator {
   bool all_owned(TensorSet tensors) const;
 
   virtual void run(const TensorPointers& tensors) const = 0;
-  virtual void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const;
-  virtual CodeStage make_stage(const TensorPointers& tensors) const;
+  virtual void run_with_stages(const TensorPointers& tensors, std::span<const ElementStage> stages) const;
+  virtual ElementStage make_stage(const TensorPointers& tensors) const;
 
  private:
   void keep_owned(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like, TensorSet same);
@@ -157,11 +157,14 @@ enum class Arrangement : std::uint8_t {
   channels_if_small,  // the same where planes of the output are small (graph/placement.cpp), else as element_wise
   element_wise,       // any, if inputs and outputs agree
 };
+// What stages read and write.
+enum class StageElements : std::uint8_t { codes, floats };
 // What an operator is to graphs that make steps stages of the step before them (graph/fusion.h).
 struct StageRole {
-  bool takes_stages = false;      // for its output, of codes
+  bool takes_stages = false;  // for its output
+  StageElements elements = StageElements::codes;
   std::size_t operand_count = 0;  // 0 if the operator is no stage
-  std::size_t operands[2] = {};   // tensors of a stage that hold a code for each one of its output
+  std::size_t operands[2] = {};   // tensors of a stage that hold an element for each one of its output
 
   std::span<const std::size_t> stage_operands() const { return std::span(operands).first(operand_count); }
 };

@@ -106,6 +106,10 @@ inline constexpr StageRole kTakesStages = {.takes_stages = true};
 // A stage of one operand, and of two.
 constexpr StageRole stage_of(std::size_t operand) { return {.operand_count = 1, .operands = {operand}}; }
 constexpr StageRole stage_of(std::size_t a, std::size_t b) { return {.operand_count = 2, .operands = {a, b}}; }
+constexpr StageRole of_floats(StageRole role) {
+  role.elements = StageElements::floats;
+  return role;
+}
 
 inline constexpr OperatorRow kOperators[] = {
     {"ELEMENT_WISE_QUANTIZE_LINEAR",
@@ -158,7 +162,12 @@ inline constexpr OperatorRow kOperators[] = {
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes}, {kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes}, {kCodes}},
     {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels_if_small, {kFloat32}, {kFloat32}},
-    {"FLOAT_CONVOLUTION", compile_float_convolution, Arrangement::channels, {kFloat32, kFloat32, kFloat32}, {kFloat32}},
+    {"FLOAT_CONVOLUTION",
+     compile_float_convolution,
+     Arrangement::channels,
+     {kFloat32, kFloat32, kFloat32},
+     {kFloat32},
+     of_floats(kTakesStages)},
     {"CONVOLUTION_INTEGER",
      compile_convolution_integer,
      Arrangement::channels,
@@ -237,8 +246,14 @@ inline constexpr OperatorRow kOperators[] = {
      compile_element_wise_binary,
      Arrangement::element_wise,
      {kFloat32 | kIndices, kFloat32 | kIndices},
-     {kFloat32 | kIndices}},
-    {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32}, {kFloat32}},
+     {kFloat32 | kIndices},
+     of_floats(stage_of(0, 1))},
+    {"ELEMENT_WISE_UNARY",
+     compile_element_wise_unary,
+     Arrangement::element_wise,
+     {kFloat32},
+     {kFloat32},
+     of_floats(stage_of(0))},
     {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32}, {kFloat32}},
     {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloats}, {kIndices | kFloats}},
     {"ELEMENT_WISE_LOGICAL",

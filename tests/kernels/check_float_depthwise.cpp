@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
+#include <optional>
 
 #include "check.h"
 
@@ -15,6 +17,22 @@ std::vector<float> draw(Check& check, std::size_t count) {
   return values;
 }
 
+// Of a relu, of a clip, also by bounds that change places, and of no number; or none.
+std::optional<FloatBounds> draw_bounds(Check& check) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  constexpr FloatBounds kBounds[] = {{0.0f, kInfinity}, {-0x1p-12f, 0x1p-14f}, {0.25f, -0.25f},
+                                     {-0.0f, 0.0f},     {kNone, 0.0f},         {0.0f, kNone}};
+  if (check.one_in(2)) return std::nullopt;
+  return kBounds[check.below(std::size(kBounds))];
+}
+
+float clipped(float x, const std::optional<FloatBounds>& bounds) {
+  if (!bounds) return x;
+  const float raised = bounds->lower > x ? bounds->lower : x;
+  return bounds->upper < raised ? bounds->upper : raised;
+}
+
 // Every tap in guarded memory of its own, some of them repeated for all pixels.
 void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::size_t channels, Edge edge) {
   const std::size_t filter_stride = channels + check.below(3), stride = channels + check.below(3);
@@ -26,6 +44,7 @@ void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::siz
   for (std::size_t p = 0; p < pixels; ++p) {
     for (std::size_t c = 0; c < channels; ++c) expected[p * stride + c] = has_bias ? bias[c] : 0.0f;
   }
+  const std::optional<FloatBounds> bounds = draw_bounds(check);
   std::deque<GuardedBuffer<float>> inputs;  // which stay where they are
   std::vector<FloatDepthwiseTap> taps;
   for (std::size_t t = 0; t < tap_count; ++t) {
@@ -40,6 +59,9 @@ void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::siz
       }
     }
   }
+  for (std::size_t p = 0; p < pixels; ++p) {
+    for (std::size_t c = 0; c < channels; ++c) expected[p * stride + c] = clipped(expected[p * stride + c], bounds);
+  }
   const GuardedBuffer<float> guarded_filter(filter, edge), guarded_bias(bias, edge), output(expected.size(), edge);
   std::memcpy(output.data(), expected.data(), expected.size() * sizeof(float));
   for (std::size_t p = 0; p < pixels; ++p) std::fill_n(output.data() + p * stride, channels, -1.0f);
@@ -52,7 +74,8 @@ void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::siz
                                          .first_channel = first,
                                          .channels = channels,
                                          .output = output.data(),
-                                         .output_pixel_stride = stride});
+                                         .output_pixel_stride = stride,
+                                         .bounds = bounds ? &*bounds : nullptr});
   check.equal(output, expected);
 }
 
@@ -74,6 +97,7 @@ void check_windows(Check& check, const Windows& windows, Edge edge) {
   const std::vector<float> filter = draw(check, (rows * windows.columns - 1) * filter_stride + windows.channels);
   const std::vector<float> bias = draw(check, windows.channels);
   const bool has_bias = check.one_in(2);
+  const std::optional<FloatBounds> bounds = draw_bounds(check);
   std::deque<GuardedBuffer<float>> image;  // which stay where they are
   std::vector<const float*> image_rows;
   for (std::size_t i = 0; i < rows; ++i) {
@@ -95,6 +119,7 @@ void check_windows(Check& check, const Windows& windows, Edge edge) {
         const float input = inside ? row[static_cast<std::size_t>(column) * step + first + c] : 0.0f;
         sum = std::fma(input, filter[tap * filter_stride + c], sum);
       }
+      sum = clipped(sum, bounds);
     }
     std::fill_n(output.data() + p * stride, windows.channels, -1.0f);
   }
@@ -112,7 +137,8 @@ void check_windows(Check& check, const Windows& windows, Edge edge) {
                                                  .first_channel = first,
                                                  .channels = windows.channels,
                                                  .output = output.data(),
-                                                 .output_pixel_stride = stride});
+                                                 .output_pixel_stride = stride,
+                                                 .bounds = bounds ? &*bounds : nullptr});
   check.equal(output, expected);
 }
 

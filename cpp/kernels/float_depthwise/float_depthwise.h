@@ -13,7 +13,9 @@
 // or 0 where image_rows[i] is null or that column is none of the image's.
 //
 // Sums begin at bias[c], or at 0 where bias is null. float32 throughout, each step fused; the order of taps is part of
-// the result. A tap in the padding is one of zeros whose step is 0.
+// the result. A tap in the padding is one of zeros whose step is 0. Where there are bounds, sums that are done are
+// clipped to them, as clip of float_functions.h has it with the lower one as alpha and the upper one as beta: relu is 0
+// and infinity, to the bit.
 //
 // Contract: there is a tap, a pixel and a channel at least; stride is 1 or 2, columns 3, 5, 7 or 9. Reads `channels`
 // elements, from the first channel on, of each tap and pixel, or of pixels of the image's rows, and as many of each row
@@ -24,6 +26,10 @@
 #include <cstddef>
 
 namespace dmlcpu {
+
+struct FloatBounds {
+  float lower, upper;
+};
 
 struct FloatDepthwiseTap {
   const float* input;  // the first pixel's
@@ -40,7 +46,8 @@ struct FloatDepthwiseRun {
   std::size_t first_channel;  // of the taps; filter, bias and output begin with it
   std::size_t channels;
   float* output;
-  std::size_t output_pixel_stride;  // elements
+  std::size_t output_pixel_stride;      // elements
+  const FloatBounds* bounds = nullptr;  // or null for none
 };
 
 struct FloatDepthwiseWindows {
@@ -57,7 +64,8 @@ struct FloatDepthwiseWindows {
   std::size_t first_channel;  // of the image; filter, bias and output begin with it
   std::size_t channels;
   float* output;
-  std::size_t output_pixel_stride;  // elements
+  std::size_t output_pixel_stride;      // elements
+  const FloatBounds* bounds = nullptr;  // or null for none
 };
 
 using FloatDepthwiseFunction = void (*)(const FloatDepthwiseRun& run) noexcept;

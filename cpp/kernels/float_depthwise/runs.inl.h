@@ -4,6 +4,17 @@
 //
 //   kVectors, kPixelVectors      the vectors of channels of a block of four pixels, and of one
 
+template <std::size_t pixels, std::size_t vectors>
+inline void clip_sums(const FloatBounds* bounds, Floats (&sum)[pixels][vectors]) noexcept {
+  if (bounds == nullptr) return;
+  const Floats lower = spread(bounds->lower), upper = spread(bounds->upper);
+#pragma GCC unroll 8
+  for (std::size_t p = 0; p < pixels; ++p) {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < vectors; ++v) sum[p][v] = smaller(upper, larger(lower, sum[p][v]));
+  }
+}
+
 // A block; of a masked one the last vector is cut off at the end of the channels.
 template <std::size_t pixels, std::size_t vectors, bool masked>
 inline void write_block(const FloatDepthwiseRun& run, std::size_t pixel, std::size_t channel) noexcept {
@@ -31,6 +42,7 @@ inline void write_block(const FloatDepthwiseRun& run, std::size_t pixel, std::si
       for (std::size_t v = 0; v < vectors; ++v) sum[p][v] = fused(load_vector(input, v), of_filter[v], sum[p][v]);
     }
   }
+  clip_sums(run.bounds, sum);
   float* output = run.output + pixel * run.output_pixel_stride + channel;
 #pragma GCC unroll 8
   for (std::size_t p = 0; p < pixels; ++p, output += run.output_pixel_stride) {

@@ -4,6 +4,14 @@
 namespace dmlcpu {
 namespace {
 
+void clip(const FloatBounds* bounds, float* sums, std::size_t count) noexcept {
+  if (bounds == nullptr) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float raised = bounds->lower > sums[i] ? bounds->lower : sums[i];
+    sums[i] = bounds->upper < raised ? bounds->upper : raised;
+  }
+}
+
 void convolve(const FloatDepthwiseRun& run) noexcept {
   for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
     float* output = run.output + pixel * run.output_pixel_stride;
@@ -13,6 +21,7 @@ void convolve(const FloatDepthwiseRun& run) noexcept {
       const float* filter = run.filter + t * run.filter_row_stride;
       for (std::size_t c = 0; c < run.channels; ++c) output[c] = __builtin_fmaf(input[c], filter[c], output[c]);
     }
+    clip(run.bounds, output, run.channels);
   }
 }
 
@@ -30,6 +39,7 @@ void convolve_windows(const FloatDepthwiseWindows& run) noexcept {
         output[c] = __builtin_fmaf(inside ? input[c] : 0.0F, filter[c], output[c]);
       }
     }
+    clip(run.bounds, output, run.channels);
   }
 }
 

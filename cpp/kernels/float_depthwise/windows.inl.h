@@ -1,7 +1,7 @@
 // The windows of float_depthwise.h in blocks of sums that stay in registers, on the vectors of an instruction set: of
 // up to eight pixels, along which the taps of a row of windows slide, so that what is read of an image's pixel serves
 // all windows that have it.
-// Included inside the unnamed namespace of a kernel file, behind masked_floats/<isa>.inl.h and
+// Included inside the unnamed namespace of a kernel file, behind masked_floats/<isa>.inl.h, runs.inl.h and
 //
 //   kMostTaps      of a row of windows, that stay in registers as well
 
@@ -74,6 +74,7 @@ inline void write_block(const FloatDepthwiseWindows& run, const Block& block) no
       }
     }
   }
+  clip_sums(run.bounds, sum);
   float* output = run.output + block.pixel * run.output_pixel_stride + block.channel;
 #pragma GCC unroll 8
   for (std::size_t p = 0; p < pixels; ++p, output += run.output_pixel_stride) {

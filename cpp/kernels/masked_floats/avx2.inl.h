@@ -14,4 +14,7 @@ inline Floats load(const float* values) noexcept { return _mm256_loadu_ps(values
 inline Floats load(const float* values, Mask mask) noexcept { return _mm256_maskload_ps(values, mask); }
 inline void store(float* values, Floats lanes) noexcept { _mm256_storeu_ps(values, lanes); }
 inline void store(float* values, Mask mask, Floats lanes) noexcept { _mm256_maskstore_ps(values, mask, lanes); }
+// The second one where they are equal or either is none.
+inline Floats larger(Floats a, Floats b) noexcept { return _mm256_max_ps(a, b); }
+inline Floats smaller(Floats a, Floats b) noexcept { return _mm256_min_ps(a, b); }
 inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm256_fmadd_ps(a, b, c); }

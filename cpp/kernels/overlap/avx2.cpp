@@ -12,8 +12,6 @@ namespace {
 
 #include "kernels/masked_floats/avx2.inl.h"
 
-inline Floats larger(Floats a, Floats b) noexcept { return _mm256_max_ps(a, b); }
-inline Floats smaller(Floats a, Floats b) noexcept { return _mm256_min_ps(a, b); }
 inline unsigned above(Floats a, Floats b) noexcept {
   return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)));
 }

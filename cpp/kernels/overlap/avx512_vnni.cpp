@@ -12,8 +12,6 @@ namespace {
 
 #include "kernels/masked_floats/avx512_vnni.inl.h"
 
-inline Floats larger(Floats a, Floats b) noexcept { return _mm512_max_ps(a, b); }
-inline Floats smaller(Floats a, Floats b) noexcept { return _mm512_min_ps(a, b); }
 inline unsigned above(Floats a, Floats b) noexcept { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 inline unsigned at_least(Floats a, Floats b) noexcept { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 

@@ -84,7 +84,7 @@ class Convolution final : public CompiledOperator {
   TensorSet prepared_only() const override { return prepares_once_ ? prepared_tensors() : TensorSet{}; }
 
   void run(const TensorPointers& tensors) const override { convolve(tensors, nullptr); }
-  void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const override {
+  void run_with_stages(const TensorPointers& tensors, std::span<const ElementStage> stages) const override {
     const CodesEpilogue epilogue(stages, static_cast<const std::uint8_t*>(tensors[numbers_.output]));
     convolve(tensors, &epilogue);
   }

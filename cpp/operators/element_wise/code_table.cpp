@@ -46,7 +46,7 @@ class CodeTable final : public CompiledOperator {
               });
   }
 
-  CodeStage make_stage(const TensorPointers& tensors) const override {
+  ElementStage make_stage(const TensorPointers& tensors) const override {
     return TableStage{
         look_up_,
         {.table = static_cast<const std::uint8_t*>(tensors[kTable]), .input = nullptr, .count = 0, .output = nullptr}};

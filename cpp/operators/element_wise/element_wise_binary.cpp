@@ -48,6 +48,16 @@ class ElementWiseBinary final : public CompiledOperator {
     });
   }
 
+  ElementStage make_stage(const TensorPointers& tensors) const override {
+    return FloatBinaryStage{target().kernels().float_functions->binary[function_],
+                            {.a = static_cast<const float*>(tensors[kA]),
+                             .b = static_cast<const float*>(tensors[kB]),
+                             .a_repeats = false,
+                             .b_repeats = false,
+                             .output = nullptr,
+                             .count = 0}};
+  }
+
  private:
   struct Buffers {
     ChunkBuffer a, b, output;

@@ -65,15 +65,18 @@ class ElementWiseUnary final : public CompiledOperator {
   void run(const TensorPointers& tensors) const override {
     const FloatUnaryFunction kernel = target().kernels().float_functions->unary[function_];
     runs_.run(tensors, target(), [&](const void* input, void* output, std::size_t count) noexcept {
-      kernel({.input = static_cast<const float*>(input),
-              .output = static_cast<float*>(output),
-              .count = count,
-              .alpha = alpha_,
-              .beta = beta_});
+      kernel(run_of(static_cast<const float*>(input), static_cast<float*>(output), count));
     });
   }
 
+  ElementStage make_stage(const TensorPointers&) const override {
+    return FloatUnaryStage{target().kernels().float_functions->unary[function_], run_of(nullptr, nullptr, 0)};
+  }
+
  private:
+  FloatUnaryRun run_of(const float* input, float* output, std::size_t count) const {
+    return {.input = input, .output = output, .count = count, .alpha = alpha_, .beta = beta_};
+  }
   float parameter(const char* name) const { return float_of_bits(desc(), name, desc().attribute(name).front()); }
 
   MappedRuns runs_;

@@ -86,7 +86,7 @@ class QuantizedBinary final : public CompiledOperator {
               });
   }
 
-  CodeStage make_stage(const TensorPointers& tensors) const override { return stage_of(tensors); }
+  ElementStage make_stage(const TensorPointers& tensors) const override { return stage_of(tensors); }
 
  private:
   using Run = typename Operation::Run;

@@ -7,6 +7,7 @@
 //   input {N, C, H, W} -> {n, H, W, C} -> algorithm -> output, of any strides
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -52,9 +53,9 @@ class FloatConvolution final : public CompiledOperator {
     }
     const ConvolutionGeometry& inner = staging_.inner();
     const ExecutionTarget chosen = with_threads_that_pay(inner, target());
-    is_grouped_ = float_grouped_applies(inner) && staging_.lies_by_place_in_group();
+    const bool is_grouped = float_grouped_applies(inner) && staging_.lies_by_place_in_group();
     algorithm_ =
-        is_grouped_ ? make_float_grouped_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
+        is_grouped ? make_float_grouped_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
     BufferLayout layout;
     filter_at_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
     bias_at_ = layout.take(has_bias() && !desc().tensor(kBias).owned ? bias_size() : 0);
@@ -84,17 +85,24 @@ class FloatConvolution final : public CompiledOperator {
     return tensor == kFilter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
   }
   std::vector<std::size_t> packing(std::size_t tensor) const override {
-    if (tensor != kFilter) return CompiledOperator::packing(tensor);
-    return {static_cast<std::size_t>(is_grouped_), as_size(geometry_.groups)};
+    return tensor == kFilter ? algorithm_->packing() : CompiledOperator::packing(tensor);
   }
 
-  void run(const TensorPointers& tensors) const override {
+  void run(const TensorPointers& tensors) const override { convolve(tensors, {}); }
+  void run_with_stages(const TensorPointers& tensors, std::span<const ElementStage> stages) const override {
+    convolve(tensors, stages);
+  }
+
+ private:
+  void convolve(const TensorPointers& tensors, std::span<const ElementStage> stages) const {
+    const FloatsEpilogue epilogue(stages, as_size(geometry_.output_channels));
     std::uint8_t* scratch = thread_scratch(scratch_size_);
     FloatConvolutionDispatch dispatch = {
         .input = nullptr,
         .filter = static_cast<const float*>(tensors[kFilter]),
         .bias = static_cast<const float*>(tensors[kBias]),
         .output = nullptr,
+        .epilogue = epilogue,
     };
     if (!desc().tensor(kFilter).owned) {
       auto* packed = reinterpret_cast<float*>(scratch + filter_at_);
@@ -110,11 +118,11 @@ class FloatConvolution final : public CompiledOperator {
       const float* input = static_cast<const float*>(tensors[kInput]) + image * geometry_.input.n;
       dispatch.input = staging_.run(input, reinterpret_cast<float*>(scratch + staged_at_));
       dispatch.output = static_cast<float*>(tensors[kOutput]) + image * geometry_.output.n;
+      dispatch.epilogue = epilogue.from(as_size(image * geometry_.image_pixels()));
       algorithm_->run(dispatch, scratch + algorithm_at_);
     }
   }
 
- private:
   bool has_bias() const { return desc().optional_tensor(kBias).has_value(); }
   std::size_t bias_size() const { return as_size(geometry_.output_channels) * sizeof(float); }
 
@@ -134,7 +142,6 @@ class FloatConvolution final : public CompiledOperator {
 
   ConvolutionGeometry geometry_;
   FloatInputStaging staging_;
-  bool is_grouped_ = false;
   std::unique_ptr<FloatConvolutionAlgorithm> algorithm_;
   std::size_t filter_at_ = 0, bias_at_ = 0, staged_at_ = 0, algorithm_at_ = 0, scratch_size_ = 0;
 };

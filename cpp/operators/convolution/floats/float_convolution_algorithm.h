@@ -4,13 +4,14 @@
 //   sum = fma(input[row][column][channel], filter[row][column][channel], sum)
 //
 // channels innermost, columns outside, rows outermost, begun at the channel's bias, or at 0 where there is none. Taps
-// in the padding are zeros, and count.
+// in the padding are zeros, and count. Stages are applied to sums that are done, in the order of the desc's output.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "operators/convolution/convolution_geometry.h"
 #include "operators/operator.h"
@@ -22,6 +23,7 @@ struct FloatConvolutionDispatch {
   const float* filter;  // packed, 64-byte aligned
   const float* bias;    // an element for each output channel; null where there is none
   float* output;
+  FloatsEpilogue epilogue;  // of the output's pixels and channels
 };
 
 class FloatConvolutionAlgorithm {
@@ -32,9 +34,11 @@ class FloatConvolutionAlgorithm {
 
   // Bytes of the packed filter.
   virtual std::size_t packed_filter_size() const = 0;
-  // From a filter of the geometry's strides. Algorithms of one kind pack a filter of given sizes and strides alike, if
-  // they have as many groups.
+  // From a filter of the geometry's strides.
   virtual void pack_filter(const float* filter, float* packed) const = 0;
+
+  // How, in numbers: algorithms with the same ones pack a filter of given sizes and strides alike.
+  virtual std::vector<std::size_t> packing() const = 0;
 
   // Bytes of scratch memory that run() works in, 64-byte aligned.
   virtual std::size_t scratch_size() const = 0;

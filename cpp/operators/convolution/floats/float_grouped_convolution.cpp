@@ -10,9 +10,13 @@
 //
 // The filter lies chunk by chunk of groups, within these output by output, within these tap by tap.
 //
+// A first stage that clips is the kernels'. Others are applied to a run of a chunk, or to interleaved results.
+//
 // Windows of one channel, of a usual width and without dilation, slide: a run is a row of pixels then, padding and all.
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <vector>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/floats/float_convolution_algorithm.h"
@@ -60,7 +64,9 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
     BufferLayout own;
     own.take(slides_ ? 0 : as_size(kRuns * taps()), sizeof(FloatDepthwiseTap));
     rows_at_ = own.take(slides_ ? as_size(kRuns * geometry.kernel_height) : 0, sizeof(const float*));
-    staged_at_ = own.take(stages() ? as_size(kStagedPixels) : 0, as_size(geometry.output_channels) * sizeof(float));
+    const std::size_t pixel_bytes = as_size(geometry.output_channels) * sizeof(float);
+    staged_at_ = own.take(stages() ? as_size(kStagedPixels) : 0, pixel_bytes);
+    interleaved_at_ = own.take(interleaves() && geometry.output.c != 1 ? as_size(kStagedPixels) : 0, pixel_bytes);
     participant_size_ = own.size();
     BufferLayout shared;
     shared.take(as_size(groups()), sizeof(float));
@@ -84,7 +90,9 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
   }
 
   std::size_t scratch_size() const override { return shared_size_ + as_size(participants()) * participant_size_; }
-  void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
+  std::vector<std::size_t> packing() const override { return {1, as_size(geometry_.groups)}; }
+
+  void run(const FloatConvolutionDispatch& given, std::uint8_t* scratch) const override;
 
   std::string describe() const override {
     return std::string("algorithm: float32 depthwise, groups as lanes") + (slides_ ? ", windows slide" : "") +
@@ -99,7 +107,8 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
     const float *zeros, *bias;
     FloatDepthwiseTap* taps;
     const float** rows;
-    float* staged;
+    float *staged, *interleaved;
+    const FloatBounds* bounds;
     std::array<PixelRun, kRuns> runs;
     std::int64_t count = 0, pixels = 0;
   };
@@ -118,6 +127,8 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
   std::int64_t outputs() const { return geometry_.group_output_channels(); }
   bool interleaves() const { return outputs() > 1; }
   bool stages() const { return geometry_.output.c != 1 || interleaves(); }
+  // From pixel to pixel of what the kernels write.
+  std::size_t output_step() const { return as_size(stages() ? groups() : geometry_.output.w); }
 
   // Of a tap in the filter of an output: the channel of the group is innermost.
   std::int64_t tap_offset(std::int64_t tap) const {
@@ -132,16 +143,22 @@ class FloatGroupedConvolution final : public FloatConvolutionAlgorithm {
   void convolve(const FloatConvolutionDispatch& dispatch, Waiting& waiting) const noexcept;
   void convolve_run(const Waiting& waiting, std::int64_t index, const ChunkOfOutput& chunk,
                     float* output) const noexcept;
-  void scatter(const float* staged, const PixelRun& run, float* output) const noexcept;
+  void apply(const FloatsEpilogue& epilogue, const PixelRun& run, FloatsPart part) const noexcept;
+  void scatter(const float* staged, const PixelRun& run, float* interleaved, float* output,
+               const FloatsEpilogue& epilogue) const noexcept;
+  void interleave(const float* staged, std::int64_t pixels, float* output, std::int64_t pixel_step,
+                  std::int64_t channel_step) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
   bool slides_;
   std::int64_t pixels_of_task_ = 1, chunk_ = kChunkLanes;
-  std::size_t rows_at_ = 0, staged_at_ = 0, participant_size_ = 0, bias_at_ = 0, shared_size_ = 0;
+  std::size_t rows_at_ = 0, staged_at_ = 0, interleaved_at_ = 0, participant_size_ = 0, bias_at_ = 0, shared_size_ = 0;
 };
 
-void FloatGroupedConvolution::run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
+void FloatGroupedConvolution::run(const FloatConvolutionDispatch& given, std::uint8_t* scratch) const {
+  FloatConvolutionDispatch dispatch = given;
+  const std::optional<FloatBounds> bounds = dispatch.epilogue.take_bounds(*target_.kernels().float_functions);
   auto* zeros = reinterpret_cast<float*>(scratch);
   std::fill_n(zeros, groups(), 0.0F);
   const float* bias = dispatch.bias;
@@ -157,6 +174,8 @@ void FloatGroupedConvolution::run(const FloatConvolutionDispatch& dispatch, std:
                        .taps = reinterpret_cast<FloatDepthwiseTap*>(own),
                        .rows = reinterpret_cast<const float**>(own + rows_at_),
                        .staged = reinterpret_cast<float*>(own + staged_at_),
+                       .interleaved = reinterpret_cast<float*>(own + interleaved_at_),
+                       .bounds = bounds ? &*bounds : nullptr,
                        .runs = {}};
     const std::int64_t first = static_cast<std::int64_t>(task) * pixels_of_task_;
     for_each_pixel_run(geometry_, first, std::min(pixels_of_task_, pixels() - first),
@@ -229,8 +248,13 @@ void FloatGroupedConvolution::convolve(const FloatConvolutionDispatch& dispatch,
       float* staged = waiting.staged;
       for (std::int64_t i = 0; i < waiting.count; ++i) {
         const PixelRun& run = waiting.runs[as_size(i)];
-        float* of_run = stages() ? staged + output * run.count * groups() : output_of(run);
-        convolve_run(waiting, i, chunk, of_run + group);
+        float* of_run = (stages() ? staged + output * run.count * groups() : output_of(run)) + group;
+        convolve_run(waiting, i, chunk, of_run);
+        if (!interleaves()) {
+          apply(
+              dispatch.epilogue, run,
+              {.values = of_run, .pixel_stride = output_step(), .channel = as_size(group), .channels = as_size(count)});
+        }
         staged += run.count * geometry_.output_channels;
       }
     }
@@ -238,7 +262,7 @@ void FloatGroupedConvolution::convolve(const FloatConvolutionDispatch& dispatch,
   const float* staged = waiting.staged;
   for (std::int64_t i = 0; stages() && i < waiting.count; ++i) {
     const PixelRun& run = waiting.runs[as_size(i)];
-    scatter(staged, run, output_of(run));
+    scatter(staged, run, waiting.interleaved, output_of(run), dispatch.epilogue);
     staged += run.count * geometry_.output_channels;
   }
   waiting.count = waiting.pixels = 0;
@@ -247,7 +271,6 @@ void FloatGroupedConvolution::convolve(const FloatConvolutionDispatch& dispatch,
 void FloatGroupedConvolution::convolve_run(const Waiting& waiting, std::int64_t index, const ChunkOfOutput& chunk,
                                            float* output) const noexcept {
   const PixelRun& run = waiting.runs[as_size(index)];
-  const std::size_t output_step = as_size(stages() ? groups() : geometry_.output.w);
   if (!slides_) {
     target_.kernels().float_depthwise->convolve({.taps = waiting.taps + index * taps(),
                                                  .tap_count = as_size(taps()),
@@ -258,7 +281,8 @@ void FloatGroupedConvolution::convolve_run(const Waiting& waiting, std::int64_t 
                                                  .first_channel = as_size(chunk.group),
                                                  .channels = as_size(chunk.count),
                                                  .output = output,
-                                                 .output_pixel_stride = output_step});
+                                                 .output_pixel_stride = output_step(),
+                                                 .bounds = waiting.bounds});
     return;
   }
   target_.kernels().float_depthwise->convolve_windows(
@@ -276,13 +300,40 @@ void FloatGroupedConvolution::convolve_run(const Waiting& waiting, std::int64_t 
        .first_channel = as_size(chunk.group),
        .channels = as_size(chunk.count),
        .output = output,
-       .output_pixel_stride = output_step});
+       .output_pixel_stride = output_step(),
+       .bounds = waiting.bounds});
 }
 
-void FloatGroupedConvolution::scatter(const float* staged, const PixelRun& run, float* output) const noexcept {
-  for (std::int64_t i = 0; i < outputs(); ++i, staged += run.count * groups()) {
-    scatter_pixels(*target_.kernels().pack, staged, run.count, groups(), sizeof(float), output + i * geometry_.output.c,
-                   geometry_.output.w, outputs() * geometry_.output.c);
+// To all pixels of a run; part has the other numbers.
+void FloatGroupedConvolution::apply(const FloatsEpilogue& epilogue, const PixelRun& run,
+                                    FloatsPart part) const noexcept {
+  if (epilogue.empty()) return;
+  part.pixel = as_size((run.n * geometry_.output_height + run.row) * geometry_.output_width + run.column);
+  part.pixels = as_size(run.count);
+  epilogue.apply(part);
+}
+
+void FloatGroupedConvolution::scatter(const float* staged, const PixelRun& run, float* interleaved, float* output,
+                                      const FloatsEpilogue& epilogue) const noexcept {
+  const PlaneStrides& strides = geometry_.output;
+  if (!interleaves() || epilogue.empty()) return interleave(staged, run.count, output, strides.w, strides.c);
+  const std::int64_t channels = geometry_.output_channels;
+  const bool direct = strides.c == 1;
+  float* together = direct ? output : interleaved;
+  const std::int64_t step = direct ? strides.w : channels;
+  interleave(staged, run.count, together, step, 1);
+  apply(epilogue, run,
+        {.values = together, .pixel_stride = as_size(step), .channel = 0, .channels = as_size(channels)});
+  if (direct) return;
+  scatter_pixels(*target_.kernels().pack, together, run.count, channels, sizeof(float), output, strides.w, strides.c);
+}
+
+// The results of the groups' first outputs, then of their second ones ..., brought to their channels.
+void FloatGroupedConvolution::interleave(const float* staged, std::int64_t pixels, float* output,
+                                         std::int64_t pixel_step, std::int64_t channel_step) const noexcept {
+  for (std::int64_t i = 0; i < outputs(); ++i, staged += pixels * groups()) {
+    scatter_pixels(*target_.kernels().pack, staged, pixels, groups(), sizeof(float), output + i * channel_step,
+                   pixel_step, outputs() * channel_step);
   }
 }
 

@@ -4,6 +4,7 @@
 //     for a block of terms, one after the other:
 //       gather the windows' (float_windows.h), where neither pixels nor windows are rows as they lie
 //       for each panel of 64 channels: the product of the terms, added to the sums
+//     apply the stages to the sums
 //     spread the sums over the output, where its channels are no neighbours
 //
 // The filter lies in panels of up to 64 output channels of a group, the terms of a panel one after the other, each with
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/floats/float_convolution_algorithm.h"
@@ -65,6 +67,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     return as_size(geometry_.groups * group_floats()) * sizeof(float);  // which the operator keeps far below overflow
   }
   void pack_filter(const float* filter, float* packed) const override;
+  std::vector<std::size_t> packing() const override { return {0, as_size(geometry_.groups)}; }
 
   std::size_t scratch_size() const override { return as_size(participants()) * participant_size_; }
   void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
@@ -228,6 +231,14 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
                              : target_.kernels().float_product->accumulate(block);
     }
     k += terms.runs * terms.terms;
+  }
+  if (!dispatch.epilogue.empty()) {
+    dispatch.epilogue.apply({.values = sums,
+                             .pixel_stride = as_size(sums_row),
+                             .pixel = as_size(tile.pixel),
+                             .pixels = as_size(tile.pixels),
+                             .channel = as_size(channel),
+                             .channels = as_size(tile.columns)});
   }
   if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
 }
