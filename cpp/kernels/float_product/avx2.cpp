@@ -40,6 +40,6 @@ constexpr std::size_t kTileRows[kVectors] = {12, 6};
 
 }  // namespace
 
-constinit const FloatProductKernels avx2::float_product = {.accumulate = accumulate};
+constinit const FloatProductKernels avx2::float_product = {.accumulate = accumulate, .panel_columns = 16};
 
 }  // namespace dmlcpu

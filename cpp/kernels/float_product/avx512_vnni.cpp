@@ -44,6 +44,6 @@ constexpr std::size_t kTileRows[kVectors] = {12, 12, 8, 6};
 
 }  // namespace
 
-constinit const FloatProductKernels avx512_vnni::float_product = {.accumulate = accumulate};
+constinit const FloatProductKernels avx512_vnni::float_product = {.accumulate = accumulate, .panel_columns = 64};
 
 }  // namespace dmlcpu

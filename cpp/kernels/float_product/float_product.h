@@ -39,6 +39,9 @@ using FloatProductFunction = void (*)(const FloatProductBlock& block) noexcept;
 
 struct FloatProductKernels {
   FloatProductFunction accumulate;
+  // As many columns as tiles read of a row of b at once: rows of no more are next to each other in a level-1 cache,
+  // where pieces of longer ones share a few of its places. Divides 64, and is a multiple of 16.
+  std::size_t panel_columns;
 };
 
 namespace scalar {

@@ -24,6 +24,6 @@ void accumulate(const FloatProductBlock& block) noexcept {
 
 }  // namespace
 
-constinit const FloatProductKernels scalar::float_product = {.accumulate = accumulate};
+constinit const FloatProductKernels scalar::float_product = {.accumulate = accumulate, .panel_columns = 64};
 
 }  // namespace dmlcpu

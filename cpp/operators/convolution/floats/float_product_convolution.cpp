@@ -3,12 +3,13 @@
 //   for each tile of up to 128 pixels and as many output channels as leave each thread several (in parallel):
 //     for a block of terms, one after the other:
 //       gather the windows' (float_windows.h), where neither pixels nor windows are rows as they lie
-//       for each panel of 64 channels: the product of the terms, added to the sums
+//       for each panel of channels: the product of the terms, added to the sums
 //     apply the stages to the sums
 //     spread the sums over the output, where its channels are no neighbours
 //
-// The filter lies in panels of up to 64 output channels of a group, the terms of a panel one after the other, each with
-// the panel's channels: those of the last one, filled up with zeros to whole vectors, if there are more than one has.
+// The filter lies in panels of output channels of a group, as many as the kernel wants or up to 64 for pixels so few
+// that it reads these at once, the terms of a panel one after the other, each with the panel's channels: those of the
+// last one, filled up with zeros to whole vectors, if there are more than one has.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -34,16 +35,32 @@ constexpr std::int64_t kMostTileColumns = 512;
 // Each tile reads blocks of the filter of 32 KiB again, for blocks of windows of 8 KiB at least.
 constexpr std::int64_t kLeastTilePixels = 16;
 
+// Kernels compute so few rows one by one.
+constexpr std::int64_t kFewPixels = 3;
+// Where panels are narrow: of a panel 18 KiB at most, which leave room in a level-1 cache for the rows beside them, and
+// the terms of 3x3 windows of 32 channels are one block; pixels as many as tiles of six rows of registers have.
+constexpr std::int64_t kNarrowPanelTerms = 288, kRegisterRows = 6, kMostRegisterTiles = 21;
+
 // Elements of a row of a panel.
 std::int64_t panel_stride(std::int64_t columns) {
   constexpr std::int64_t kVector = 16;  // lanes of the widest
   return columns < kVector ? columns : divide_up(columns, kVector) * kVector;
 }
 
+// How many of `count` each part has, where parts of at most so many are as equal as multiples of a unit can be.
+std::int64_t in_equal_parts(std::int64_t count, std::int64_t most, std::int64_t unit) {
+  return divide_up(divide_up(count, divide_up(count, most)), unit) * unit;
+}
+
 class FloatProductConvolution final : public FloatConvolutionAlgorithm {
  public:
   FloatProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry), target_(target), windows_(geometry) {
+      : geometry_(geometry),
+        target_(target),
+        windows_(geometry),
+        panel_columns_(pixels() <= kFewPixels
+                           ? kFloatPanelColumns
+                           : static_cast<std::int64_t>(target.kernels().float_product->panel_columns)) {
     if (geometry.pointwise() && geometry.input.c == 1) {
       input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
     }
@@ -58,7 +75,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     }
     choose_tiles();
     BufferLayout own;
-    windows_at_ = own.take(rows_ == Rows::gathered ? as_size(tile_pixels_ * most_terms_) : 0, sizeof(float));
+    windows_at_ = own.take(rows_ == Rows::gathered ? as_size(tile_pixels_ * block_terms_) : 0, sizeof(float));
     sums_at_ = own.take(output_pixel_ ? 0 : as_size(tile_pixels_ * tile_columns_), sizeof(float));
     participant_size_ = own.size();
   }
@@ -67,7 +84,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     return as_size(geometry_.groups * group_floats()) * sizeof(float);  // which the operator keeps far below overflow
   }
   void pack_filter(const float* filter, float* packed) const override;
-  std::vector<std::size_t> packing() const override { return {0, as_size(geometry_.groups)}; }
+  std::vector<std::size_t> packing() const override { return {0, as_size(geometry_.groups), as_size(panel_columns_)}; }
 
   std::size_t scratch_size() const override { return as_size(participants()) * participant_size_; }
   void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
@@ -96,9 +113,10 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     std::int64_t runs, terms;
   };
 
+  bool is_narrow() const { return panel_columns_ < kFloatPanelColumns; }
   // Elements of a group's panels.
   std::int64_t group_floats() const {
-    const std::int64_t columns = geometry_.group_output_channels(), last = columns % kFloatPanelColumns;
+    const std::int64_t columns = geometry_.group_output_channels(), last = columns % panel_columns_;
     return (columns - last + panel_stride(last)) * geometry_.reduction();
   }
   std::int64_t pixels() const { return geometry_.batch * geometry_.image_pixels(); }
@@ -120,19 +138,27 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   FloatWindows windows_;
   std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
   Rows rows_ = Rows::gathered;
-  std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns, most_terms_ = kFloatBlockTerms;
+  std::int64_t panel_columns_;
+  std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns, block_terms_ = kFloatBlockTerms;
   std::size_t windows_at_ = 0, sums_at_ = 0, participant_size_ = 0;
 };
 
 // All output channels, so that windows are gathered once; with threads so few that each has several tiles. A block of
-// the filter takes 32 KiB (float_tiles.h), so that panels of few columns have more terms of rows that are not copied.
+// a panel takes 32 KiB (float_tiles.h), so that panels of few columns have more terms of rows that are not copied.
 void FloatProductConvolution::choose_tiles() {
   tile_pixels_ = std::min(kFloatTileRows, pixels());
+  if (is_narrow()) {
+    tile_pixels_ = std::min(in_equal_parts(pixels(), kMostRegisterTiles * kRegisterRows, kRegisterRows), pixels());
+  }
   const std::int64_t columns = geometry_.group_output_channels();
   const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
   tile_columns_ = rows_ == Rows::gathered ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
-  if (columns < kFloatPanelColumns && rows_ != Rows::gathered) {
-    most_terms_ *= kFloatPanelColumns / panel_stride(columns);
+  const std::int64_t run = geometry_.kernel_width * geometry_.input_channels;
+  if (is_narrow()) {
+    const bool in_runs = rows_ == Rows::windows && run > kNarrowPanelTerms;
+    block_terms_ = in_equal_parts(in_runs ? run : geometry_.reduction(), kNarrowPanelTerms, 1);
+  } else if (columns < kFloatPanelColumns && rows_ != Rows::gathered) {
+    block_terms_ *= kFloatPanelColumns / panel_stride(columns);
   }
   if (target_.num_threads == 1) return;
   const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
@@ -156,7 +182,7 @@ FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task
 void FloatProductConvolution::pack_filter(const float* filter, float* packed) const {
   const std::int64_t columns = geometry_.group_output_channels();
   for (std::int64_t first = 0; first < geometry_.output_channels;) {
-    const std::int64_t count = std::min(kFloatPanelColumns, columns - first % columns), stride = panel_stride(count);
+    const std::int64_t count = std::min(panel_columns_, columns - first % columns), stride = panel_stride(count);
     for (std::int64_t k = 0; count < stride && k < geometry_.reduction(); ++k) {
       std::fill_n(packed + k * stride + count, stride - count, 0.0F);
     }
@@ -194,10 +220,10 @@ void FloatProductConvolution::pack_panel(const float* filter, std::int64_t count
 
 FloatProductConvolution::Terms FloatProductConvolution::terms_from(std::int64_t k) const noexcept {
   const std::int64_t left = geometry_.reduction() - k;
-  if (rows_ != Rows::windows) return {.runs = 1, .terms = std::min(most_terms_, left)};
+  if (rows_ != Rows::windows) return {.runs = 1, .terms = std::min(block_terms_, left)};
   const std::int64_t run = geometry_.kernel_width * geometry_.input_channels, done = k % run;
-  if (done == 0 && run <= most_terms_) return {.runs = std::min(most_terms_, left) / run, .terms = run};
-  return {.runs = 1, .terms = std::min(most_terms_, run - done)};
+  if (done == 0 && run <= block_terms_) return {.runs = std::min(block_terms_, left) / run, .terms = run};
+  return {.runs = 1, .terms = std::min(block_terms_, run - done)};
 }
 
 void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile,
@@ -213,8 +239,8 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
   for (std::int64_t k = 0; k < terms_of_window;) {
     const Terms terms = terms_from(k);
     if (rows_ == Rows::gathered) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
-    for (std::int64_t column = 0; column < tile.columns; column += kFloatPanelColumns) {
-      const std::int64_t columns = std::min(kFloatPanelColumns, tile.columns - column);
+    for (std::int64_t column = 0; column < tile.columns; column += panel_columns_) {
+      const std::int64_t columns = std::min(panel_columns_, tile.columns - column);
       FloatProductBlock block = {.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
                                  .a_row_stride = as_size(input_pixel_.value_or(terms.terms)),
                                  .runs = as_size(terms.runs),
