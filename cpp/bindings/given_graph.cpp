@@ -72,7 +72,6 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
   auto other = std::make_unique<GivenGraph>(*this);
   for (const auto& [number, axis, length] : *free_) {
     other->graph_.values[number].layout.sizes[axis] = lengths[length];
-    other->lineage_.change(number);
   }
   for (const auto& [number, axis, length] : *free_) {
     TensorLayout& layout = other->graph_.values[number].layout;
@@ -82,12 +81,14 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
   for (const auto& [number, array] : arrays) {
     if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
     if ((*has_free_size_)[number]) throw std::invalid_argument("an array of what has a free size");
+    if (arrays_[number].is(array)) continue;
     other->arrays_[number] = array;
     other->graph_.values[number] = value_of(array);
     other->lineage_.change(number);
   }
   for (auto& [number, entries] : attributes) {
     const GraphNode& node = *graph_.nodes.at(number);
+    if (node.attributes == entries) continue;
     other->graph_.nodes[number] =
         std::make_shared<GraphNode>(node.type, node.name, node.inputs, node.outputs, std::move(entries));
   }

@@ -28,26 +28,26 @@ using NodeRow = std::tuple<std::string, std::string, GraphNode::Inputs, GraphNod
 // A size that another graph may have otherwise: (value, axis, which of the lengths it is).
 using FreeSize = std::tuple<std::size_t, std::size_t, std::size_t>;
 
-// Graphs made of one another, and which of their values have changed since the first. What initialize is given of
-// constants is taken to be the same for all.
+// Which elements each value of a graph has, among graphs made of one another. What initialize is given of constants is
+// taken to be the same for all.
 class Lineage {
  public:
-  explicit Lineage(std::size_t values) : first_(std::make_shared<const First>()), changed_(values) {}
+  explicit Lineage(std::size_t values) : last_(std::make_shared<std::uint64_t>(0)), editions_(values) {}
 
-  void change(std::size_t value) { changed_[value] = true; }
+  // The value has elements that none of its predecessors had. One thread at a time may tell graphs of one lineage so.
+  void change(std::size_t value) { editions_[value] = ++*last_; }
 
   // The values of a graph that may not be those of another one; nothing if they are not made of one another.
   std::optional<std::vector<bool>> changed_from(const Lineage& other) const {
-    if (first_ != other.first_) return std::nullopt;
-    std::vector<bool> either = changed_;
-    for (std::size_t i = 0; i < either.size(); ++i) either[i] = either[i] || other.changed_[i];
-    return either;
+    if (last_ != other.last_) return std::nullopt;
+    std::vector<bool> changed(editions_.size());
+    for (std::size_t i = 0; i < changed.size(); ++i) changed[i] = editions_[i] != other.editions_[i];
+    return changed;
   }
 
  private:
-  struct First {};
-  std::shared_ptr<const First> first_;
-  std::vector<bool> changed_;
+  std::shared_ptr<std::uint64_t> last_;  // edition of all graphs made of one another
+  std::vector<std::uint64_t> editions_;  // by value
 };
 
 // A graph as it is given, of which others are made that differ in some sizes, constants and attributes.

@@ -41,7 +41,7 @@ class FreeGraph:
         self._attributes = [(place, entries) for place, entries in enumerate(free_attributes) if entries]
         self._constants = [(value, array) for value, array in graph.constants.items() if isinstance(array, Derived)]
         self._descs = [(value, desc) for value, desc in enumerate(graph.descs) if isinstance(desc, FreeDesc)]
-        self._first: _core.GivenGraph | None = None  # what the native module has of it, for some lengths
+        self._given: _core.GivenGraph | None = None  # what the native module has of it, for the latest lengths
         self._latest: CompiledGraph | None = None
 
     @cached_property
@@ -100,7 +100,8 @@ class FreeGraph:
         Raises:
             ValueError: A size or an array is none that it takes.
         """
-        if self._first is None:
+        given = self._given
+        if given is None:
             numbers = self._lengths
             free = [
                 (value, axis, numbers[length.place])
@@ -108,9 +109,11 @@ class FreeGraph:
                 for axis, size in enumerate(desc.sizes)
                 for length in derived_among([size])
             ]
-            self._first = _core.new_graph(*self.at(replay).rows(), free)
+            given = _core.new_graph(*self.at(replay).rows(), free)
         lengths = replay.at_places(self._lengths)
-        return self._first.changed(lengths, self._constants_at(replay), self._attributes_at(replay))
+        # One of the other: what stays the same array is known to be the same constant then.
+        self._given = given.changed(lengths, self._constants_at(replay), self._attributes_at(replay))
+        return self._given
 
     def _constants_at(self, replay: Replay) -> dict[int, np.ndarray[Any, Any]]:
         return {value: as_a_desc_can_say(replay.of(array)) for value, array in self._constants}
