@@ -27,9 +27,10 @@ GraphValue value_of(const DescribedRow& row) {
   return value;
 }
 
-// Whether all elements of an array are the same one.
-bool is_repeated(const py::array& array) {
-  return std::all_of(array.strides(), array.strides() + array.ndim(), [](py::ssize_t stride) { return stride == 0; });
+// Whether all indices along an axis of an array are the same elements.
+bool is_repeated(const py::array& array, std::size_t axis) {
+  const auto number = static_cast<py::ssize_t>(axis);
+  return axis < static_cast<std::size_t>(array.ndim()) && (array.strides(number) == 0 || array.shape(number) == 1);
 }
 
 }  // namespace
@@ -54,10 +55,10 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
       throw std::invalid_argument("a free size of no axis of a value");
     }
     if (arrays_[value]) {
-      if (!is_repeated(py::reinterpret_borrow<py::array>(arrays_[value]))) {
-        throw std::invalid_argument("a free size of an array of several elements");
+      if (!is_repeated(py::reinterpret_borrow<py::array>(arrays_[value]), axis)) {
+        throw std::invalid_argument("a free size of an axis along which an array has several elements");
       }
-      graph_.values[value].layout.strides = {};  // numpy's are packed where all lengths are 1
+      graph_.values[value].layout.strides[axis] = 0;  // numpy may have another one for a length of 1
     }
     (*has_free_size_)[value] = true;
     if (length >= free.size()) throw std::invalid_argument("more lengths than there are free sizes");

@@ -53,13 +53,14 @@ class Lineage {
 // A graph as it is given, of which others are made that differ in some sizes, constants and attributes.
 class GivenGraph {
  public:
-  // Arrays with a free size are of one element, which is repeated. Throws std::invalid_argument for others, values that
-  // are none, sizes that overflow, and free sizes of no axis of a value.
+  // Arrays are repeated along axes with a free size. Throws std::invalid_argument for others, values that are none,
+  // sizes that overflow, and free sizes of no axis of a value.
   GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free);
 
-  // Values with a free size are packed in the other graph, but for those of one element that is repeated. Throws
-  // std::out_of_range for numbers of none, std::invalid_argument for too few lengths, sizes that overflow, and arrays
-  // of what is given by none here, or has a free size.
+  // Values with a free size are packed in the other graph, but for arrays, which are repeated. Arrays and attributes
+  // may be told that are this graph's: then nothing of them changes. Throws std::out_of_range for numbers of none,
+  // std::invalid_argument for too few lengths, sizes that overflow, and arrays of what is given by none here, or has a
+  // free size.
   std::unique_ptr<GivenGraph> changed(const std::vector<std::int64_t>& lengths,
                                       const std::unordered_map<std::size_t, pybind11::array>& arrays,
                                       std::unordered_map<std::size_t, GraphAttributes> attributes) const;

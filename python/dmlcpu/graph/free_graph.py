@@ -76,7 +76,7 @@ class FreeGraph:
         for value, desc in self._descs:
             sizes = replay.lengths(desc.sizes)
             if graph.kinds[value] is ValueKind.CONSTANT:
-                graph.descs[value], graph.constants[value] = None, np.broadcast_to(_element(graph, value), sizes)
+                graph.descs[value], graph.constants[value] = None, np.broadcast_to(_repeated(graph, value), sizes)
                 continue
             make = PackedDesc if graph.kinds[value] is ValueKind.INTERMEDIATE else TensorDesc
             graph.descs[value] = make(desc.data_type, sizes)
@@ -125,12 +125,11 @@ class FreeGraph:
         }
 
 
-def _element(graph: NativeGraph, value: int) -> np.ndarray[Any, Any]:
-    """Return the element of a constant that is repeated."""
-    element = graph.constants[value]
-    assert isinstance(element, np.ndarray)
-    assert element.ndim == 0
-    return element
+def _repeated(graph: NativeGraph, value: int) -> np.ndarray[Any, Any]:
+    """Return the array of a constant that is repeated."""
+    array = graph.constants[value]
+    assert isinstance(array, np.ndarray)
+    return array
 
 
 @dataclass(frozen=True, slots=True)

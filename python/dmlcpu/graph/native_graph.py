@@ -150,10 +150,10 @@ class NativeGraph:
         self.constants[value] = array
         return value
 
-    def add_repeated(self, element: _Array, desc: FreeDesc) -> int:
-        """Add a constant of one element that is repeated along axes of which lengths are known only later."""
+    def add_repeated(self, array: _Array, desc: FreeDesc) -> int:
+        """Add a constant array that is repeated, as numpy broadcasts it, along axes of lengths known only later."""
         value = self._add_value(ValueKind.CONSTANT, "", desc)
-        self.constants[value] = element
+        self.constants[value] = as_a_desc_can_say(array)
         return value
 
     def add_node(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ __all__ = [
     "Constant",
     "ConstantElements",
     "FreeArray",
-    "RepeatedElement",
+    "RepeatedArray",
     "array_broadcast",
     "array_in_shape",
     "constant_by",
@@ -119,19 +118,19 @@ class FreeArray(Constant):
         return FreeArray(derived(array_in_shape, self.derived, *shape), self.dtype, shape)
 
 
-class RepeatedElement(FreeArray):
-    """One element, repeated along axes of which lengths are known only later: no array is made for each of them.
+class RepeatedArray(FreeArray):
+    """An array, repeated along axes of which lengths are known only later: no array is made for each of them.
 
     Attributes:
-        element: An array without axes.
+        repeated: What is repeated, which is known.
     """
 
-    __slots__ = ("element",)
-    element: Array
+    __slots__ = ("repeated",)
+    repeated: Array
 
-    def __init__(self, element: Array, shape: Sequence[int]) -> None:
-        super().__init__(derived(array_broadcast, element, *shape), element.dtype, shape)
-        object.__setattr__(self, "element", element)
+    def __init__(self, repeated: Array, shape: Sequence[int]) -> None:
+        super().__init__(derived(array_broadcast, repeated, *shape), repeated.dtype, shape)
+        object.__setattr__(self, "repeated", repeated)
 
 
 ConstantElements: TypeAlias = Array | FreeArray
@@ -151,15 +150,15 @@ def array_in_shape(array: Array, *shape: int) -> Array:
 def array_broadcast(array: Array, *shape: int) -> Array:
     """Return an array broadcast to a shape, in a fraction of the time that numpy's function takes."""
     more = len(shape) - array.ndim
-    if array.size == 1 and more >= 0:
-        element = np.asarray(array).reshape(())
-        if element.dtype.kind not in "biuf":  # which has no buffer
-            return np.broadcast_to(element, shape)
-        same: Array = np.ndarray(shape, element.dtype, element, strides=(0,) * len(shape))
-        return same
-    if more >= 0 and array.shape == shape[more:] and math.prod(shape[:more]) == 1:
-        return array.reshape(shape)
-    return np.broadcast_to(array, shape)
+    if more < 0 or array.dtype.kind not in "biuf" or not array.flags.c_contiguous:  # others have no buffer
+        return np.broadcast_to(array, shape)
+    strides = [0] * more
+    for length, stride, wanted in zip(array.shape, array.strides, shape[more:], strict=True):
+        if length not in (1, wanted):
+            return np.broadcast_to(array, shape)
+        strides.append(0 if length == 1 else stride)
+    same: Array = np.ndarray(shape, array.dtype, array, strides=strides)
+    return same
 
 
 def _has_type_and_axes(array: Array, dtype: np.dtype[Any], axes: int) -> bool:

@@ -22,7 +22,7 @@ from dmlcpu.onnx.constant_arrays import (
     Constant,
     ConstantElements,
     FreeArray,
-    RepeatedElement,
+    RepeatedArray,
     array_broadcast,
     constant_by,
     source_of,
@@ -365,10 +365,19 @@ def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantEleme
         return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
     if not is_free(shape):
         return array_broadcast(array, *(shape or (1,)))
-    if array.size == 1 and array.ndim <= len(shape):
-        # Of numpy's numbers, which are given too, their method makes no arrays.
-        return RepeatedElement(np.asarray(array).reshape(()), shape)
+    known = np.asarray(array)  # numpy's numbers are given, too
+    if _has_no_free_axis(known, shape):
+        return RepeatedArray(known, shape)
     return FreeArray(derived(array_broadcast, array, *shape), array.dtype, shape)
+
+
+def _has_no_free_axis(array: Array, shape: Sequence[int]) -> bool:
+    """Return whether an array is repeated along all axes of a shape whose lengths are known only later."""
+    along = shape[len(shape) - array.ndim :]
+    return array.ndim <= len(shape) and all(
+        length == 1 or (not is_free([wanted]) and length == wanted)
+        for length, wanted in zip(array.shape, along, strict=True)
+    )
 
 
 def quantize(floats: Array, parameters: Parameters) -> Array:

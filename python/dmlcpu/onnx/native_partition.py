@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.enums import TensorDataType
 from dmlcpu.graph.lengths import FreeDesc, decided_by, derived, is_free
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray, RepeatedElement
+from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray, RepeatedArray
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.values import Tensor
@@ -68,10 +68,10 @@ class NativePartition:
     def _added(self, constant: ConstantElements) -> int:
         if not isinstance(constant, FreeArray):
             return self.graph.add_array(as_bytes(constant))
-        if isinstance(constant, RepeatedElement):
+        if isinstance(constant, RepeatedArray):
             desc = desc_of(constant.dtype, constant.shape)
             assert isinstance(desc, FreeDesc)
-            return self.graph.add_repeated(as_bytes(constant.element), desc)
+            return self.graph.add_repeated(as_bytes(constant.repeated), desc)
         is_bool = constant.dtype == np.bool_
         return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
 
