@@ -74,10 +74,9 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
   for (const auto& [number, axis, length] : *free_) {
     other->graph_.values[number].layout.sizes[axis] = lengths[length];
   }
-  for (const auto& [number, axis, length] : *free_) {
-    TensorLayout& layout = other->graph_.values[number].layout;
-    const TensorLayout whole = packed(layout);
-    if (!arrays_[number]) layout = whole;
+  for (std::size_t i = 0; i < other->graph_.values.size(); ++i) {
+    TensorLayout& layout = other->graph_.values[i].layout;
+    if ((*has_free_size_)[i] && !arrays_[i]) layout = packed(layout);
   }
   for (const auto& [number, array] : arrays) {
     if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
