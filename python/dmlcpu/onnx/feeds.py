@@ -77,7 +77,7 @@ def zero_feeds(inputs: Sequence[ValueInfo], shapes: Mapping[str, tuple[int, ...]
 
 
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
-    if type(feed) is np.ndarray and feed.dtype == value.dtype and feed.shape == value.shape and not copy:
+    if type(feed) is np.ndarray and feed.dtype == value.dtype and not copy and fits(feed.shape, value.shape):
         return (
             feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
         )  # the most common case is quick

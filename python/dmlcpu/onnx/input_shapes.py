@@ -77,10 +77,12 @@ def fits(shape: Sequence[int], declared: _Declared | None) -> bool:
     >>> fits((2, 3), ("batch", 3)), fits((2, 4), ("batch", 3)), fits((2, 4), None)
     (True, False, True)
     """
-    return declared is None or (
-        len(shape) == len(declared)
-        and all(not isinstance(length, int) or length == got for length, got in zip(declared, shape, strict=True))
-    )
+    if declared is None or shape == declared:
+        return True
+    if len(shape) != len(declared):
+        return False
+    # A list takes less time than what yields one entry after the other.
+    return all([length == known or not isinstance(known, int) for length, known in zip(shape, declared, strict=True)])
 
 
 def shape_told(declared: _Declared) -> str:
