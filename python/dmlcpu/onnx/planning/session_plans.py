@@ -75,15 +75,17 @@ class SessionPlans:
     def _make(self, key: PlanKey, model: PlannedModel, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         """Make a plan and keep it; a caller that waits for the lock meanwhile is given the same one."""
         with self._lock:
-            if key not in self.cache:
+            plan = self.cache.find(key)
+            if plan is None:
                 assert not self.variants.is_released  # without free shapes there is one key
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self.has_fixed_inputs and not self.cache else self._shared
-                plan = model.plan(arrays, shared)
-                for graph in plan.graphs:
+                made = model.plan(arrays, shared)
+                for graph in made.graphs:
                     print_plan(graph)
-                self.cache.keep(key, ExecutablePlan(plan, model.rest_of(plan), arrays, self._device))
-            return self.cache[key]
+                plan = ExecutablePlan(made, model.rest_of(made), arrays, self._device)
+                self.cache.keep(key, plan)
+            return plan
 
     def run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
