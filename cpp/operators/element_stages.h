@@ -35,8 +35,6 @@ class CodesEpilogue {
   void apply(std::uint8_t* codes, std::size_t rows, std::size_t row_stride, std::size_t columns) const noexcept;
 
  private:
-  void apply_run(std::uint8_t* codes, std::size_t count) const noexcept;
-
   std::span<const ElementStage> stages_;
   const std::uint8_t* output_;
 };
