@@ -99,6 +99,20 @@ def test_products_of_a_few_rows(
         assert_product(devices, a, StridedTensor("FLOAT32", (2, k, columns), strides, b), output)
 
 
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 127, 129, 300])
+@pytest.mark.parametrize("k", [1, 3, 64, 131])
+def test_products_of_a_row_by_neighbouring_rows(
+    devices: Devices, random_numbers: np.random.Generator, columns: int, k: int
+) -> None:
+    """As keys are that a transposition turns, with gaps between columns or without; results are neighbours or not."""
+    a = packed(random_numbers.normal(size=(2, 1, k)).astype(np.float32))
+    b = random_numbers.normal(size=2 * columns * (k + 3)).astype(np.float32)
+    for strides in ((columns * (k + 3), 1, k + 3), (columns * k, 1, k), (0, 1, k)):
+        for output in ((columns, columns, 1), (columns * 2 + 1, columns * 2, 2)):
+            matrices = StridedTensor("FLOAT32", (2, k, columns), strides, b)
+            assert_product(devices, a, matrices, blank_tensor("FLOAT32", (2, 1, columns), output))
+
+
 def assert_means(devices: Devices, x: StridedTensor, axis: int, output: StridedTensor) -> None:
     """And of sums."""
     with np.errstate(all="ignore"):

@@ -1,10 +1,12 @@
 // FLOAT_PRODUCT: tensors a, b, output, FLOAT32: a product of matrices (tiled_float_product.h). Of graphs alone.
 //
 // A task packs a block of a panel of b (float_panels), into a level-1 cache, and meets it with its rows; a few rows
-// read columns that are neighbours in place, and so do any rows where there are a few columns. A b that is owned is
-// packed once, and its blocks are read where they lie.
+// read columns that are neighbours in place, and so do any rows where there are a few columns. Of a b whose rows are
+// neighbours, as keys are that a transposition turns, one row of a is the one column that b's columns are multiplied
+// by. A b that is owned is packed once, and its blocks are read where they lie.
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "operators/matrix/float_panels.h"
 #include "operators/matrix/tiled_float_product.h"
@@ -32,15 +34,19 @@ constexpr std::int64_t kLargeElements = 1 << 17;
 // wait for memory and the others read and write sums. Here the tile's terms take 128 KiB, those of the panel as much.
 constexpr std::int64_t kTermsOfTile = 1 << 15, kMostTerms = 512;
 
-enum class BlocksOfB : std::uint8_t { packed_once, packed_by_tasks, in_place };
+enum class BlocksOfB : std::uint8_t { packed_once, packed_by_tasks, in_place, turned_in_place };
 
 BlocksOfB blocks_of_b(bool owned, const MatrixGeometry& geometry) {
   if (owned) return BlocksOfB::packed_once;
+  if (geometry.m == 1 && geometry.b.row == 1 && geometry.b.column > 1 && !geometry.gathers_a()) {
+    return BlocksOfB::turned_in_place;
+  }
   const bool is_narrow = geometry.m < kFewRows || geometry.n <= kFewColumns;
   return is_narrow && geometry.b.column == 1 ? BlocksOfB::in_place : BlocksOfB::packed_by_tasks;
 }
 
 std::int64_t tile_columns(const OperatorDesc& desc, const MatrixGeometry& geometry, BlocksOfB blocks, int num_threads) {
+  if (blocks == BlocksOfB::turned_in_place) return kColumnsInPlace;
   if (blocks != BlocksOfB::in_place) return kFloatPanelColumns;
   if (geometry.m > kRowsOfLongRuns || desc.tensor(kB).element_count() < kLargeElements) return kColumnsInPlace;
   // Tiles of much the same size, and at least one for each thread.
@@ -65,7 +71,9 @@ class FloatProduct final : public TiledFloatProduct {
 
   std::string describe() const override {
     return std::string("algorithm: float32 product, k in order") +
-           (blocks_ == BlocksOfB::packed_once ? ", b packed once" : "") +
+           (blocks_ == BlocksOfB::packed_once       ? ", b packed once"
+            : blocks_ == BlocksOfB::turned_in_place ? ", b's columns by a's row"
+                                                    : "") +
            "\nkernel: " + kernel_words(target(), "float_product") + "\n" + describe_tiles();
   }
 
@@ -91,7 +99,8 @@ class FloatProduct final : public TiledFloatProduct {
 
 std::int64_t FloatProduct::terms_from(std::int64_t k) const noexcept {
   if (geometry().gathers_a()) return TiledFloatProduct::terms_from(k);
-  // A few columns need no block in a cache: whole rows of a are the longest runs.
+  // A few columns need no block in a cache: whole rows of a, or of b turned, are the longest runs.
+  if (blocks_ == BlocksOfB::turned_in_place) return geometry().k;
   if (blocks_ == BlocksOfB::in_place && geometry().n <= kFewColumns) return geometry().k;
   if (blocks_ != BlocksOfB::packed_once) return TiledFloatProduct::terms_from(k);
   // Two or three rows read a block of b once each, as no tile does: from the level-1 cache.
@@ -124,6 +133,14 @@ void FloatProduct::accumulate(const TensorPointers& tensors, const Terms& terms,
     b += MatrixGeometry::offset(strides, geometry().batch_index(terms.product)) + terms.column * strides.column;
     block.b = b + terms.k * strides.row;
     block.b_row_stride = as_size(strides.row);
+  }
+  if (blocks_ == BlocksOfB::turned_in_place) {
+    const float* row_of_a = std::exchange(block.a, block.b);
+    block.a_row_stride = as_size(strides.column);
+    block.b = row_of_a;
+    block.b_row_stride = 1;
+    block.m = std::exchange(block.n, 1);
+    block.sums_row_stride = 1;
   }
   if (blocks_ == BlocksOfB::packed_by_tasks) {
     auto* panel = reinterpret_cast<float*>(own);
