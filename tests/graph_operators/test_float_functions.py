@@ -139,6 +139,21 @@ def test_binary_of_short_planes(
     assert_binary(devices, tensors, 1)
 
 
+@pytest.mark.parametrize("columns", [15, 16, 17, 33, 128])
+@pytest.mark.parametrize("strides_of_b", [(0, 0, 1), (0, 1, 0), (7, 1, 0), (0, 0, 0), (0, 300, 1)])
+def test_binary_of_rows_in_place(
+    devices: Devices, random_numbers: np.random.Generator, columns: int, strides_of_b: tuple[int, int, int]
+) -> None:
+    """One row or column for all, an element for each row; either input; results with gaps; more than one task."""
+    sizes = (3, 300, columns)
+    a = packed(random_numbers.normal(size=sizes).astype(np.float32))
+    b = StridedTensor("FLOAT32", sizes, strides_of_b, random_numbers.normal(size=300 * 300).astype(np.float32))
+    for output in ((300 * columns, columns, 1), (300 * (columns + 3), columns + 3, 1)):
+        for left, right in ((a, b), (b, a)):
+            of_output = blank_tensor("FLOAT32", sizes, output)
+            assert_binary(devices, {"a_tensor": left, "b_tensor": right, "output_tensor": of_output}, 1)
+
+
 @pytest.mark.parametrize("function", range(len(BINARY)))
 @pytest.mark.parametrize("repeating", ["neither", "a", "b", "both"])
 def test_binary_of_long_runs(

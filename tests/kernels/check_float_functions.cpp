@@ -34,18 +34,57 @@ void check_unary(Check& check, std::size_t function, std::size_t count, Edge edg
   check.equal_but_for_nans(output, expected);
 }
 
-void check_binary(Check& check, std::size_t function, std::size_t count, Edge edge, bool a_repeats, bool b_repeats) {
-  const std::vector<float> a = draw(check, a_repeats ? 1 : count), b = draw(check, b_repeats ? 1 : count);
-  std::vector<float> expected(count);
-  FloatBinaryRun run = {a.data(), b.data(), a_repeats, b_repeats, expected.data(), count};
+// Rows of a, b and the output, with gaps between them, or all the same one.
+struct BinaryRows {
+  std::size_t rows;
+  std::size_t a_gap, b_gap, output_gap;
+  bool a_is_one_row, b_is_one_row;
+};
+
+void check_binary(Check& check, std::size_t function, std::size_t count, Edge edge, bool a_repeats, bool b_repeats,
+                  const BinaryRows& of) {
+  const auto elements = [&](std::size_t columns, std::size_t gap) { return (of.rows - 1) * (columns + gap) + columns; };
+  const std::size_t a_columns = a_repeats ? 1 : count, b_columns = b_repeats ? 1 : count;
+  const std::vector<float> a = draw(check, of.a_is_one_row ? a_columns : elements(a_columns, of.a_gap));
+  const std::vector<float> b = draw(check, of.b_is_one_row ? b_columns : elements(b_columns, of.b_gap));
+  const std::vector<float> before = draw(check, elements(count, of.output_gap));
+  std::vector<float> expected = before;
+  FloatBinaryRun run = {.a = a.data(),
+                        .b = b.data(),
+                        .a_repeats = a_repeats,
+                        .b_repeats = b_repeats,
+                        .output = expected.data(),
+                        .count = count,
+                        .rows = of.rows,
+                        .a_row_stride = static_cast<std::ptrdiff_t>(of.a_is_one_row ? 0 : a_columns + of.a_gap),
+                        .b_row_stride = static_cast<std::ptrdiff_t>(of.b_is_one_row ? 0 : b_columns + of.b_gap),
+                        .output_row_stride = static_cast<std::ptrdiff_t>(count + of.output_gap)};
   scalar_kernels().binary[function](run);
 
-  const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), output(count, edge);
+  const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), output(before.size(), edge);
+  std::copy(before.begin(), before.end(), output.data());
   run.a = guarded_a.data();
   run.b = guarded_b.data();
   run.output = output.data();
-  describe_case("binary function %zu, count %zu, edge %d, repeating %d %d", function, count, static_cast<int>(edge),
-                a_repeats, b_repeats);
+  describe_case("binary function %zu, count %zu, edge %d, repeating %d %d, %zu rows, one row %d %d", function, count,
+                static_cast<int>(edge), a_repeats, b_repeats, of.rows, of.a_is_one_row, of.b_is_one_row);
+  check.table.float_functions->binary[function](run);
+  check.equal_but_for_nans(output, expected);
+}
+
+// The output in the place of a, or of b.
+void check_binary_in_place(Check& check, std::size_t function, std::size_t count, Edge edge, bool is_a) {
+  const std::vector<float> a = draw(check, count), b = draw(check, count);
+  std::vector<float> expected(count);
+  FloatBinaryRun run = {a.data(), b.data(), false, false, expected.data(), count};
+  scalar_kernels().binary[function](run);
+
+  const GuardedBuffer<float> other(is_a ? b : a, edge), output(count, edge);
+  std::copy_n((is_a ? a : b).begin(), count, output.data());
+  (is_a ? run.b : run.a) = other.data();
+  (is_a ? run.a : run.b) = run.output = output.data();
+  describe_case("binary function %zu, count %zu, edge %d, in place of a %d", function, count, static_cast<int>(edge),
+                is_a);
   check.table.float_functions->binary[function](run);
   check.equal_but_for_nans(output, expected);
 }
@@ -108,8 +147,14 @@ void check_float_functions(Check& check) {
       }
       for (std::size_t function = 0; function < kFloatBinaryCount; ++function) {
         for (const bool a_repeats : {false, true}) {
-          for (const bool b_repeats : {false, true}) check_binary(check, function, count, edge, a_repeats, b_repeats);
+          for (const bool b_repeats : {false, true}) {
+            for (const BinaryRows& rows : {BinaryRows{1, 0, 0, 0, false, false}, BinaryRows{3, 2, 0, 1, false, true},
+                                           BinaryRows{2, 0, 5, 0, true, false}}) {
+              check_binary(check, function, count, edge, a_repeats, b_repeats, rows);
+            }
+          }
         }
+        for (const bool is_a : {false, true}) check_binary_in_place(check, function, count, edge, is_a);
       }
     }
   }

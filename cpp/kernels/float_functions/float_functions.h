@@ -36,9 +36,12 @@
 // NaN gives NaN everywhere but in quantized_to_16_bits, where a quotient that is none has the least code. Zeros are
 // equal: of a +0 and a -0, maximum and minimum take b.
 //
-// Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
-// output may be exactly an input that does not repeat, and overlaps none otherwise; no alignment beyond the element's
-// own.
+// A binary run has rows, as far apart as their strides say: a channel's number beside its pixels is an input that
+// repeats within a row, a bias one whose rows lie 0 apart.
+//
+// Contract: count elements of output are written, count of each input are read, or one where it repeats, of each row,
+// nothing else; output may be exactly an input that does not repeat, of rows as far apart and not 0, and overlaps none
+// otherwise; no alignment beyond the element's own.
 #pragma once
 
 #include <cstddef>
@@ -88,7 +91,9 @@ struct FloatBinaryRun {
   bool a_repeats;
   bool b_repeats;
   float* output;
-  std::size_t count;
+  std::size_t count;  // of a row
+  std::size_t rows = 1;
+  std::ptrdiff_t a_row_stride = 0, b_row_stride = 0, output_row_stride = 0;  // elements
 };
 
 struct FloatUnaryRun {

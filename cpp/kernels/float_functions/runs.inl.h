@@ -95,21 +95,30 @@ void unary_run(const FloatUnaryRun& run) noexcept {
 using BinaryFunction = Floats (*)(Floats, Floats);
 
 template <BinaryFunction function, bool a_repeats, bool b_repeats>
-void binary_elements(const FloatBinaryRun& run) noexcept {
-  const float *a = run.a, *b = run.b;
-  float* output = run.output;
-  const std::size_t count = run.count;
-  if (count == 0) return;
+inline void binary_row(const float* a, const float* b, float* output, std::size_t count) noexcept {
   const Floats first_a = spread(*a), first_b = spread(*b);
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    store(output + i, function(a_repeats ? first_a : load(a + i), b_repeats ? first_b : load(b + i)));
+  const auto result = [&](std::size_t i) noexcept {
+    return function(a_repeats ? first_a : load(a + i), b_repeats ? first_b : load(b + i));
+  };
+  if (count < kLanes) {
+    return store_first(
+        output, count,
+        function(a_repeats ? first_a : load_first(a, count, 1.0f), b_repeats ? first_b : load_first(b, count, 1.0f)));
   }
-  if (i < count) {
-    const std::size_t rest = count - i;
-    store_first(output + i, rest,
-                function(a_repeats ? first_a : load_first(a + i, rest, 1.0f),
-                         b_repeats ? first_b : load_first(b + i, rest, 1.0f)));
+  // The last lanes overlap those before, which the output may take from an input: so they are read first.
+  const Floats last = result(count - kLanes);
+  for (std::size_t i = 0; i + kLanes <= count; i += kLanes) store(output + i, result(i));
+  store(output + count - kLanes, last);
+}
+
+template <BinaryFunction function, bool a_repeats, bool b_repeats>
+void binary_elements(const FloatBinaryRun& run) noexcept {
+  // Copies: stores of vectors could change what the reference refers to.
+  const FloatBinaryRun rows = run;
+  if (rows.count == 0) return;
+  for (std::ptrdiff_t row = 0; row < static_cast<std::ptrdiff_t>(rows.rows); ++row) {
+    binary_row<function, a_repeats, b_repeats>(rows.a + row * rows.a_row_stride, rows.b + row * rows.b_row_stride,
+                                               rows.output + row * rows.output_row_stride, rows.count);
   }
 }
 

@@ -26,7 +26,7 @@ class ElementWiseBinary final : public CompiledOperator {
   ElementWiseBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
-        blocks_(runs_, 3, sizeof(float), RowBlocks::Repeated::one_element),
+        blocks_(runs_, 3, sizeof(float)),
         function_(index_attribute(desc(), "function", kFloatBinaryCount)) {}
 
   std::string describe() const override {
@@ -38,6 +38,7 @@ class ElementWiseBinary final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     if (ShortPlanes::suits(runs_)) return run_short_planes(tensors);
+    if (takes_rows()) return run_rows(tensors);
     const StridedRuns::Tasks tasks = runs_.tasks(target().num_threads);
     parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int) noexcept {
       Buffers buffers;
@@ -62,6 +63,33 @@ class ElementWiseBinary final : public CompiledOperator {
   struct Buffers {
     ChunkBuffer a, b, output;
   };
+
+  // Whether the kernel takes rows as they lie. Shorter ones are quicker where many are one run.
+  bool takes_rows() const {
+    constexpr std::size_t kShortest = 16;
+    const auto is_row = [&](std::size_t operand) { return runs_.stride(operand) == 1 || runs_.stride(operand) == 0; };
+    return runs_.length() >= kShortest && runs_.stride(0) == 1 && is_row(1) && is_row(2);
+  }
+
+  void run_rows(const TensorPointers& tensors) const {
+    const StridedRuns::Tasks tasks = runs_.tasks(target().num_threads);
+    parallel_for(tasks.count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = tasks.piece(task);
+      runs_.for_each_block(piece, piece.run_count, piece.size, [&](const StridedRuns::Block& block) noexcept {
+        target().kernels().float_functions->binary[function_](
+            {.a = static_cast<const float*>(tensors[kA]) + block.offsets[1],
+             .b = static_cast<const float*>(tensors[kB]) + block.offsets[2],
+             .a_repeats = runs_.stride(1) == 0,
+             .b_repeats = runs_.stride(2) == 0,
+             .output = static_cast<float*>(tensors[kOutput]) + block.offsets[0],
+             .count = block.columns,
+             .rows = block.rows,
+             .a_row_stride = runs_.row_stride(1),
+             .b_row_stride = runs_.row_stride(2),
+             .output_row_stride = runs_.row_stride(0)});
+      });
+    });
+  }
 
   void run_short_planes(const TensorPointers& tensors) const {
     const ShortPlanes short_planes(runs_, sizeof(float));

@@ -21,7 +21,7 @@ class MappedRuns {
       : input_(input.type),
         output_(output.type),
         runs_(std::array{&output, &input}),
-        blocks_(runs_, 2, std::max(element_size(input_), element_size(output_)), RowBlocks::Repeated::whole_rows) {}
+        blocks_(runs_, 2, std::max(element_size(input_), element_size(output_))) {}
 
   // Tensor 0 is the input, tensor 1 the output.
   explicit MappedRuns(const OperatorDesc& desc) : MappedRuns(desc.tensor(0), desc.tensor(1)) {}

@@ -21,16 +21,12 @@ namespace dmlcpu {
 
 class RowBlocks {
  public:
-  // Of an input that is one element in a whole row, kernels take that element, or all of the row's.
-  enum class Repeated : std::uint8_t { one_element, whole_rows };
-
-  // For the first operands of runs, at most this many bytes an element; number 0 is the output.
-  RowBlocks(const StridedRuns& runs, std::size_t operands, std::size_t element_bytes, Repeated repeated) {
+  // For the first operands of runs, at most this many bytes an element.
+  RowBlocks(const StridedRuns& runs, std::size_t operands, std::size_t element_bytes) {
     bool apart = false, direct = true;
     for (std::size_t i = 0; i < operands; ++i) {
-      const bool repeats = i > 0 && runs.stride(i) == 0 && repeated == Repeated::one_element;
       apart = apart || runs.apart(i);
-      direct = direct && (runs.stride(i) == 1 || repeats);
+      direct = direct && runs.stride(i) == 1;
     }
     if (runs.length() >= kLong && direct) {
       max_columns_ = runs.length();
