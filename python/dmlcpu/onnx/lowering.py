@@ -93,6 +93,11 @@ class Lowering:
         if source in self._makers:
             self._makers[value] = self._makers[source]
 
+    def forms(self, value: Value) -> int:
+        """Return in how many forms, floats or codes of some parameters, what a value's node makes is read."""
+        maker = self._makers.get(value)
+        return 1 if maker is None else self.uses.forms(maker.outputs[0])
+
     def _for(self, value: Value, compute: Callable[..., _Made], *arguments: Any) -> _Made:
         """Return what a function makes, which computes a value: what it adds is of the node that made the value."""
         reader = self.node

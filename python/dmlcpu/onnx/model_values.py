@@ -133,7 +133,7 @@ class ModelValues:
         shapes = {name: shape for name, (_, shape) in arrays.items()}
         self.values.update((name, constant.at(shapes)) for name, constant in model.following.items())
         self._most_steps = MOST_NODES  # nodes that are left for steps of loops
-        self._uses = UseCounts(output.name for output in model.outputs)
+        self._uses = UseCounts((output.name for output in model.outputs), model.constants)
         self._meet(model.nodes)
         self.lowering = Lowering(device, self._uses)
 

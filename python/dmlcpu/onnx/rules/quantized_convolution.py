@@ -32,11 +32,14 @@ __all__ = [
     "filter_of",
     "for_channels",
     "groups_of",
+    "is_better_in_floats",
     "with_bias",
 ]
 
 # A bias beyond it leaves less than half of INT32 to the sums that it is added to.
 _LARGEST_BIAS: Final = 1 << 30
+# So many products for an element take as long as to clip and quantize what has been written as floats.
+_PRODUCTS_OF_FLOATS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +137,17 @@ def _integer_bias(bias: Value, scale: Array, channels: int) -> Array | None:
     return codes.astype(np.int32)
 
 
+def is_better_in_floats(lowering: Lowering, value: Value, weights: Sequence[int]) -> bool:
+    """Return whether floats, made once, take less time than codes that are made again for each who reads others.
+
+    Args:
+        lowering: Knows who reads the value.
+        value: What an operator with constant weights makes of codes.
+        weights: The shape of these, output channels first.
+    """
+    return (lowering.forms(value) - 1) * math.prod(weights[1:]) >= _PRODUCTS_OF_FLOATS
+
+
 class QuantizedConvolution(Deferred):
     """A convolution of dequantized codes with a filter, plus a bias."""
 
@@ -151,6 +165,11 @@ class QuantizedConvolution(Deferred):
         self._parameters, self._window, self._groups, self._slices = x.parameters, window, groups, depth
         images = x.shape[0] if depth is None else depth.images(x.shape[0])
         self.shape = (images, weights.codes.shape[0], *window.output)
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether there are floats, or had better be."""
+        return super().has_floats or is_better_in_floats(self._lowering, self, self._filter.codes.shape)
 
     def _attributes(self) -> dict[str, Sequence[int]]:
         depth = {} if self._slices is None else self._slices.attributes()

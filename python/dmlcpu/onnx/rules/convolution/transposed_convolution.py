@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.convolution.transposed_phases import Phase, PhasedConvolu
 from dmlcpu.onnx.rules.convolution.volumes import convolution_of_slices
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
 from dmlcpu.onnx.rules.operands import computed, constant, present
-from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, is_better_in_floats, with_bias
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, element_type
 
 __all__ = ["RULES"]
@@ -43,6 +43,11 @@ class TransposedConvolution(Deferred):
     ) -> None:
         self._lowering, self._x, self._filter, self._bias, self._phased = lowering, x, weights, bias, phased
         self.shape = (x.shape[0], phased.channels, *phased.spatial)
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether there are floats, or had better be."""
+        return super().has_floats or is_better_in_floats(self._lowering, self, self._filter.codes.shape)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add quantized convolutions."""

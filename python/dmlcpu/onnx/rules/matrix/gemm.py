@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.matrix.products import Product, float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present, table_of
-from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, is_better_in_floats, with_bias
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, as_value, element_type
 
@@ -76,8 +76,12 @@ class Layer(Deferred):
 
     @property
     def has_floats(self) -> bool:
-        """Whether those of the whole are there."""
-        return super().has_floats or (self._whole is not None and self._whole[0].has_floats)
+        """Whether those of the whole are there, or of a whole that is no part had better be."""
+        if super().has_floats:
+            return True
+        if self._whole is not None:
+            return self._whole[0]._computed is not None
+        return is_better_in_floats(self._lowering, self, self._weights.codes.shape)
 
     def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Layer | None:
         """Return some columns that are neighbours, of all rows."""
