@@ -37,7 +37,8 @@ void check_random(Check& check, std::size_t runs, std::size_t m, std::size_t n, 
 // Pairs of b that some kernels multiply otherwise.
 void check_pairs_of_right(Check& check) {
   const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
-  for (const Data data : {Data::pairs, Data::pairs_but_one, Data::quads, Data::quads_but_some}) {
+  for (const Data data :
+       {Data::pairs, Data::pairs_but_one, Data::quads, Data::quads_but_some, Data::quads_and_others}) {
     for (const std::size_t k : Sizes{kr, round_up(70, kr), round_up(700, kr)}) {
       for (const std::size_t m : Sizes{std::size_t{1}, mr - 1, mr, 2 * mr + 1, std::size_t{40}}) {
         for (const std::size_t n : Sizes{1, 3, nr / 2 - 1, nr / 2, nr / 2 + 1, nr, 2 * nr + 4, 3 * nr - 3}) {
@@ -94,10 +95,15 @@ void check_large_operands(Check& check) {
     }
   }
   check_random(check, 5, 14, 300, round_up(1400, kr), 16);
-  // Quads in more words than one, and in more segments than are looked at.
-  for (const std::size_t segments : Sizes{3, 64, 65, 70}) {
-    check_product(check, {1, 30, nr + 3, round_up(segments < 10 ? 1100 : 40, kr), 0, 0, 0, Data::quads_but_some, true,
-                          false, false, segments});
+  // Many quads, and in many segments; more than a kernel may keep.
+  for (const Data data : {Data::quads_but_some, Data::quads_and_others}) {
+    for (const std::size_t segments : Sizes{3, 64, 65, 70}) {
+      const std::size_t k = round_up(segments < 10 ? 1100 : 40, kr);
+      check_product(check, {1, 30, nr + 3, k, 0, 0, 0, data, true, false, false, segments});
+    }
+    for (const std::size_t k : Sizes{10232, 10240, 10244}) {
+      check_product(check, {1, 30, nr + 3, round_up(k, kr), 0, 0, 0, data, false, false, false, 1});
+    }
   }
   for (const std::size_t k : Sizes{round_up(4, kr), round_up(12, kr), round_up(700, kr)}) {
     check_product(check, {1, 30, 2 * nr, k, 0, 0, 0, Data::quads_but_last, false, false, false, 1});

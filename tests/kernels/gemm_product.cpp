@@ -30,11 +30,23 @@ void fill_quads(Check& check, bool all, std::vector<std::uint8_t>& b) {
   }
 }
 
+// Neighbours that do not fit together, in about one of sixteen lines.
+void spoil_pairs(Check& check, std::vector<std::uint8_t>& b) {
+  for (std::size_t i = 0; i < b.size() / 1024; ++i) {
+    const std::size_t at = 2 * check.below(b.size() / 2);
+    b[at] = check.one_of<std::uint8_t>({127, 128, 65});
+    b[at + 1] = b[at] == 65 ? 64 : b[at];
+  }
+}
+
 void fill_right(Check& check, Data data, std::vector<std::uint8_t>& b) {
   if (data == Data::random) {
     for (std::uint8_t& code : b) code = check.code();
   } else if (data == Data::quads || data == Data::quads_but_some || data == Data::quads_but_last) {
     fill_quads(check, data != Data::quads_but_some, b);
+  } else if (data == Data::quads_and_others) {
+    fill_quads(check, false, b);
+    spoil_pairs(check, b);
   } else if (data != Data::pairs && data != Data::pairs_but_one) {
     std::fill(b.begin(), b.end(), data == Data::most_positive ? 127 : 128);
   } else {

@@ -10,7 +10,17 @@ namespace dmlcpu::test {
 // Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly. The
 // sum of four codes, positive or negative, is within +-128 in quads, or in all but some of them, which are pairs.
 // One pair alone, in the last four k of each panel's second half, is beyond in quads_but_last.
-enum class Data { random, most_positive, most_negative, pairs, pairs_but_one, quads, quads_but_some, quads_but_last };
+enum class Data {
+  random,
+  most_positive,
+  most_negative,
+  pairs,
+  pairs_but_one,
+  quads,
+  quads_but_some,
+  quads_but_last,
+  quads_and_others  // pairs that are no part of a quad, and some that are no pair
+};
 
 // Multipliers and activation sums: of any size, or as networks have them (below 1, and up to 2^23, the most that a
 // kernel may take a quick way with), or all but one sum so, or with multipliers that keep scaled sums below 2^23.

@@ -44,7 +44,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
       }
     }
   }
-  store_rows(block, tile, acc_i32x8);
+  RowStorage(block, tile).store(acc_i32x8);
 }
 
 using TileFunction = void (*)(const GemmBlock& block, const Tile& tile) noexcept;

@@ -6,14 +6,20 @@ inline __m256i load(const std::int32_t* values) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
 }
 
-// The 8 sums of one row in one half of a tile, corrected for the filter's zero points unless these are null.
-template <int half>
-inline __m256i corrected(const std::int32_t* filter_zero_point, const std::int32_t* activation_sum, std::size_t row,
-                         __m256i sum_i32x8) noexcept {
-  if (filter_zero_point == nullptr) return sum_i32x8;
-  const __m256i filter_i32x8 = load(filter_zero_point + 8 * half);
-  const __m256i activation_i32x8 = _mm256_set1_epi32(activation_sum[row]);
-  return _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
+// Corrects the sums of a tile's rows for the filter's zero points.
+template <std::size_t rows, std::size_t halves>
+inline __attribute__((always_inline)) void correct(const std::int32_t* filter_zero_point,
+                                                   const std::int32_t* activation_sum,
+                                                   __m256i (&sum_i32x8)[rows][halves]) noexcept {
+#pragma GCC unroll 12
+  for (std::size_t row = 0; row < rows; ++row) {
+    const __m256i activation_i32x8 = _mm256_set1_epi32(activation_sum[row]);
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < halves; ++half) {
+      const __m256i filter_i32x8 = load(filter_zero_point + 8 * half);
+      sum_i32x8[row][half] = _mm256_sub_epi32(sum_i32x8[row][half], _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
+    }
+  }
 }
 
 // Writes or adds one half of a row of sums, where a product ends in these.
@@ -22,7 +28,6 @@ inline __attribute__((always_inline)) void store_sums(const GemmBlock& block, co
                                                       __m256i sum_i32x8) noexcept {
   const std::size_t columns = tile.columns > 8 * half ? tile.columns - 8 * half : 0;
   std::int32_t* sums = tile.sums + row * block.output_row_stride + 8 * half;
-  sum_i32x8 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x8);
   if (columns >= 8) {  // a store under a mask takes several times as long
     if (block.accumulates) sum_i32x8 = _mm256_add_epi32(sum_i32x8, load(sums));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), sum_i32x8);
@@ -36,14 +41,15 @@ inline __attribute__((always_inline)) void store_sums(const GemmBlock& block, co
 class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
-      : multiplier_f32x8_{_mm256_loadu_ps(tile.multiplier), _mm256_loadu_ps(tile.multiplier + 8)},
+      : multiplier_f32x8_{multipliers(tile, 0), multipliers(tile, 1)},
         zero_point_i16x16_(_mm256_set1_epi16(static_cast<short>(block.output_zero_point))),
         flip_u8x32_(_mm256_set1_epi8(static_cast<char>(block.flip))),
         columns_(tile.columns),
-        filter_zero_point_(tile.filter_zero_point),
-        activation_sum_(tile.activation_sum),
         output_(tile.output),
         output_row_stride_(block.output_row_stride) {}
+
+  // Goes on to rows below.
+  void next_rows(std::size_t rows) noexcept { output_ += rows * output_row_stride_; }
 
   // Whether scaled sums may exceed the range of integers.
   bool needs_bounds() const noexcept {
@@ -54,22 +60,22 @@ class Requantizer {
   template <bool bounds>
   __attribute__((always_inline)) void store_pair(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
                                                  __m256i b1_i32x8) const noexcept {
-    const __m256i codes_u8x32 = codes<bounds>(row, row + 1, a0_i32x8, a1_i32x8, b0_i32x8, b1_i32x8);
+    const __m256i codes_u8x32 = codes<bounds>(a0_i32x8, a1_i32x8, b0_i32x8, b1_i32x8);
     store(row, _mm256_castsi256_si128(codes_u8x32));
     store(row + 1, _mm256_extracti128_si256(codes_u8x32, 1));
   }
 
   template <bool bounds>
   __attribute__((always_inline)) void store_last(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8) const noexcept {
-    store(row, _mm256_castsi256_si128(codes<bounds>(row, row, a0_i32x8, a1_i32x8, a0_i32x8, a1_i32x8)));
+    store(row, _mm256_castsi256_si128(codes<bounds>(a0_i32x8, a1_i32x8, a0_i32x8, a1_i32x8)));
   }
 
   // The next up to four rows, of the first half alone.
   template <bool bounds, std::size_t rows>
   __attribute__((always_inline)) void store_halves(std::size_t row, const __m256i (*sum_i32x8)[1]) const noexcept {
-    const __m256i a_i16x16 = pair_of_halves<bounds, rows>(row, sum_i32x8);
+    const __m256i a_i16x16 = pair_of_halves<bounds, rows>(sum_i32x8);
     __m256i b_i16x16 = a_i16x16;
-    if constexpr (rows > 2) b_i16x16 = pair_of_halves<bounds, rows - 2>(row + 2, sum_i32x8 + 2);
+    if constexpr (rows > 2) b_i16x16 = pair_of_halves<bounds, rows - 2>(sum_i32x8 + 2);
     const __m256i codes_u8x32 = _mm256_xor_si256(codes_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
     const __m128i a_u8x16 = _mm256_castsi256_si128(codes_u8x32), b_u8x16 = _mm256_extracti128_si256(codes_u8x32, 1);
     std::uint8_t* output = output_ + row * output_row_stride_;
@@ -81,26 +87,26 @@ class Requantizer {
 
  private:
   template <bool bounds>
-  __attribute__((always_inline)) __m256i codes(std::size_t a_row, std::size_t b_row, __m256i a0_i32x8, __m256i a1_i32x8,
-                                               __m256i b0_i32x8, __m256i b1_i32x8) const noexcept {
-    const __m256i a_i16x16 =
-        _mm256_packs_epi32(rounded<bounds, 0>(a_row, a0_i32x8), rounded<bounds, 1>(a_row, a1_i32x8));
-    const __m256i b_i16x16 =
-        _mm256_packs_epi32(rounded<bounds, 0>(b_row, b0_i32x8), rounded<bounds, 1>(b_row, b1_i32x8));
+  __attribute__((always_inline)) __m256i codes(__m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
+                                               __m256i b1_i32x8) const noexcept {
+    const __m256i a_i16x16 = _mm256_packs_epi32(rounded<bounds, 0>(a0_i32x8), rounded<bounds, 1>(a1_i32x8));
+    const __m256i b_i16x16 = _mm256_packs_epi32(rounded<bounds, 0>(b0_i32x8), rounded<bounds, 1>(b1_i32x8));
     return _mm256_xor_si256(codes_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
   }
 
   // The first two rows, or one twice.
   template <bool bounds, std::size_t rows>
-  __attribute__((always_inline)) __m256i pair_of_halves(std::size_t row, const __m256i (*sum_i32x8)[1]) const noexcept {
+  __attribute__((always_inline)) __m256i pair_of_halves(const __m256i (*sum_i32x8)[1]) const noexcept {
     constexpr std::size_t kSecond = rows > 1 ? 1 : 0;
-    return _mm256_packs_epi32(rounded<bounds, 0>(row, sum_i32x8[0][0]),
-                              rounded<bounds, 0>(row + kSecond, sum_i32x8[kSecond][0]));
+    return _mm256_packs_epi32(rounded<bounds, 0>(sum_i32x8[0][0]), rounded<bounds, 0>(sum_i32x8[kSecond][0]));
+  }
+
+  static __m256 multipliers(const Tile& tile, std::size_t half) noexcept {
+    return tile.multiplier == nullptr ? _mm256_setzero_ps() : _mm256_loadu_ps(tile.multiplier + 8 * half);
   }
 
   template <bool bounds, int half>
-  __m256i rounded(std::size_t row, __m256i sum_i32x8) const noexcept {
-    sum_i32x8 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x8);
+  __m256i rounded(__m256i sum_i32x8) const noexcept {
     const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8_[half]);
     return _mm256_cvtps_epi32(bounds ? bounded(scaled_f32x8) : scaled_f32x8);
   }
@@ -125,7 +131,6 @@ class Requantizer {
   __m256 multiplier_f32x8_[2];
   __m256i zero_point_i16x16_, flip_u8x32_;
   std::size_t columns_;
-  const std::int32_t *filter_zero_point_, *activation_sum_;
   std::uint8_t* output_;
   std::size_t output_row_stride_;
 };
@@ -152,17 +157,35 @@ inline __attribute__((always_inline)) void store_codes(const Requantizer& requan
   if constexpr (rows > kWhole) requantizer.store_halves<bounds, rows - kWhole>(kWhole, sum_i32x8 + kWhole);
 }
 
-// The rows of a tile, as sums or codes.
-template <std::size_t rows, std::size_t halves>
-inline __attribute__((always_inline)) void store_rows(const GemmBlock& block, const Tile& tile,
-                                                      const __m256i (&sum_i32x8)[rows][halves]) noexcept {
-  if (tile.sums != nullptr) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      store_sums<0>(block, tile, row, sum_i32x8[row][0]);
-      if constexpr (halves > 1) store_sums<1>(block, tile, row, sum_i32x8[row][1]);
+// Tiles one below the other, as sums or codes.
+class RowStorage {
+ public:
+  RowStorage(const GemmBlock& block, const Tile& tile) noexcept
+      : block_(block), tile_(tile), requantizer_(block, tile), needs_bounds_(requantizer_.needs_bounds()) {}
+
+  // The next rows, which come without the share of the filter's zero points.
+  template <std::size_t rows, std::size_t halves>
+  __attribute__((always_inline)) void store(__m256i (&sum_i32x8)[rows][halves]) noexcept {
+    if (tile_.filter_zero_point != nullptr) {
+      correct(tile_.filter_zero_point, tile_.activation_sum, sum_i32x8);
+      tile_.activation_sum += rows;
     }
-    return;
+    if (tile_.sums == nullptr) {
+      needs_bounds_ ? store_codes<true>(requantizer_, sum_i32x8) : store_codes<false>(requantizer_, sum_i32x8);
+      requantizer_.next_rows(rows);
+      return;
+    }
+#pragma GCC unroll 12
+    for (std::size_t row = 0; row < rows; ++row) {
+      store_sums<0>(block_, tile_, row, sum_i32x8[row][0]);
+      if constexpr (halves > 1) store_sums<1>(block_, tile_, row, sum_i32x8[row][1]);
+    }
+    tile_.sums += rows * block_.output_row_stride;
   }
-  const Requantizer requantizer(block, tile);
-  requantizer.needs_bounds() ? store_codes<true>(requantizer, sum_i32x8) : store_codes<false>(requantizer, sum_i32x8);
-}
+
+ private:
+  const GemmBlock& block_;
+  Tile tile_;
+  Requantizer requantizer_;
+  bool needs_bounds_;
+};
