@@ -161,3 +161,16 @@ def test_constants_of_constant_indices(random_numbers: np.random.Generator) -> N
     builder.output(builder.node("Add", [builder.input("float32", (1, 7, 4)), rows]), "float32")
     assert_like_onnxruntime(builder.build(), {"x": np.ones((1, 7, 4), np.float32)}, equal=True)
     assert steps_of(builder) == ["ELEMENT_WISE_BINARY"]
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (4, 0, 3)], ids=str)
+def test_rows_without_elements(random_numbers: np.random.Generator, shape: tuple[int, ...]) -> None:
+    """What beams have written before their first step, in the order that a run gives them."""
+    builder = Builder()
+    rows = builder.node("Gather", [np.zeros(shape, np.int64), builder.input("int64", ("A", "B"))])
+    following = builder.node(
+        "Reshape", [builder.input("int64", ("A", "B", *shape[2:]), "y"), np.int64([0, 0, 1, *shape[2:]])]
+    )
+    builder.output(builder.node("Concat", [rows, following], axis=2), "int64")
+    feeds = {"x": ids(random_numbers, shape=(2, 3), length=4), "y": ids(random_numbers, shape=(2, 3, *shape[2:]))}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)

@@ -177,6 +177,9 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
     """
     if indices.dtype not in INTEGER_TYPES:
         raise NotNative(f"indices of type {indices.dtype}")
+    shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
+    if 0 in shape:  # rows without elements, such as what beams have chosen before the first step
+        return nothing(value, shape)
 
     def chosen(elements: Elements) -> Tensor:
         return _taken(lowering, elements, axis, indices)
@@ -192,7 +195,6 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
             return rows
     if isinstance(value, Constant):
         return chosen(value.elements())
-    shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
     return moved(lowering, value, shape, chosen, lambda array: array)
 
 
