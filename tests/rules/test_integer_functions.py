@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
 
 DTYPES = ("int32", "int64")
 
@@ -70,3 +70,36 @@ def test_clip_of_one_number_by_vectors_of_one(dtype: str) -> None:
     builder.output(builder.node("Clip", operands), dtype)
     builder.output(builder.node("Neg", [builder.input(dtype, (2,), "y")]), dtype)
     assert_native(builder, {"x": np.array(9, dtype), "y": np.zeros(2, dtype)})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize(("axes", "keepdims"), [((1,), 0), ((0,), 1), ((0, -1), 1), ((1, 0), 0), (None, 0)], ids=str)
+def test_extremes_along_axes(
+    random_numbers: np.random.Generator, operator: str, dtype: str, axes: tuple[int, ...] | None, keepdims: int
+) -> None:
+    """Such as the longest of a batch, or the number of graphs that nodes are of."""
+    builder = Builder()
+    attributes: dict[str, Any] = {"keepdims": keepdims} if axes is None else {"axes": axes, "keepdims": keepdims}
+    x = builder.input(dtype, ("A", "B", "C"))
+    builder.output(builder.node(operator, [x], **attributes), dtype)
+    for shape in ((3, 13, 1), (1, 3, 13), (13, 1, 3)):
+        assert_native(builder, {"x": extremes(random_numbers, dtype).reshape(shape)})
+
+
+@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin"])
+def test_extremes_of_what_is_computed(random_numbers: np.random.Generator, operator: str) -> None:
+    builder = Builder(opset=18)
+    lengths = builder.node("Add", [builder.input("int64", ("A",)), np.int64(1)])
+    builder.output(builder.node(operator, [lengths], keepdims=0), "int64")
+    assert_native(builder, {"x": random_numbers.integers(-99, 99, 7)})
+
+
+def test_no_extreme_of_nothing() -> None:
+    builder = Builder()
+    builder.output(builder.node("ReduceMax", [builder.input("int64", ("A", 3))], axes=[0], keepdims=0), "int64")
+    feeds = {"x": np.zeros((0, 3), np.int64)}
+    [ours] = dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+    [expected] = results_of_onnxruntime(builder.build(), feeds)
+    assert (ours.shape, ours.dtype) == (expected.shape, expected.dtype)
+    assert np.array_equal(ours, expected)

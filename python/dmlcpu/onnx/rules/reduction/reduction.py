@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -115,13 +116,26 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
 
 
 def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMax."""
+    """ReduceMax, of integers too."""
+    of_integers = _reduced_integers(lowering, node, inputs, partial(_extreme_of_integers, operator="ARGMAX"))
+    if of_integers is not None:
+        return [of_integers]
     return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
 
 
 def reduce_min(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMin."""
+    """ReduceMin, of integers too."""
+    of_integers = _reduced_integers(lowering, node, inputs, partial(_extreme_of_integers, operator="ARGMIN"))
+    if of_integers is not None:
+        return [of_integers]
     return [_reduced(lowering, node, inputs, lambda image, window: minimum(lowering, image, window))]
+
+
+def _extreme_of_integers(lowering: Lowering, tensor: Tensor, axis: int, operator: str) -> Tensor:
+    """Return the largest or the least of INT32 or INT64 elements along an axis, which it keeps: that at its place."""
+    shape = tuple(1 if place == axis else length for place, length in enumerate(tensor.shape))
+    places = lowering.emit(operator, [tensor], np.int64, shape, {"axis": (axis,), "axis_direction": (0,)})
+    return lowering.emit("GATHER_ELEMENTS", [tensor, places], tensor.dtype, shape, {"axis": (axis,)})
 
 
 def _are_too_long(value: Value, axes: Sequence[int]) -> bool:
@@ -173,24 +187,29 @@ def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
     return computed(lowering, sliced_along(lowering, sums, axis, tensor.shape[axis] - 1, 1))
 
 
-def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    """Return the sum of integers over the axes of a node; None if it has no integers."""
+def _reduced_integers(
+    lowering: Lowering,
+    node: Node,
+    inputs: Sequence[Value | None],
+    reduce: Callable[[Lowering, Tensor, int], Tensor],
+) -> Value | None:
+    """Return integers reduced over the axes of a node, one after the other; None if it has no integers."""
     value = inputs[0]
     if not isinstance(value, Tensor | Deferred) or value.dtype not in INTEGER_TYPES:
         return None
     value = lowering.floats(value)
     axes = reduced_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
-    total = value
+    result = value
     for axis in axes:
-        total = sum_of_integers(lowering, total, axis)
-    return lowering.reshaped(total, reduced_shape(node, value.shape, axes))
+        result = reduce(lowering, result, axis)
+    return lowering.reshaped(result, reduced_shape(node, value.shape, axes))
 
 
 def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceSum, of integers too, and of squares ReduceSumSquare and ReduceL2."""
     if node.operator == "ReduceSum":
-        of_integers = _summed_integers(lowering, node, inputs)
+        of_integers = _reduced_integers(lowering, node, inputs, sum_of_integers)
         return [_summed(lowering, node, inputs) if of_integers is None else of_integers]
     value = present(inputs[0])
     axes = axes_of(node, inputs, len(value.shape))
