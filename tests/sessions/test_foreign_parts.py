@@ -250,10 +250,12 @@ def test_large_constants_are_not_copied_into_a_model(
     columns = 2048 // np.dtype(dtype).itemsize  # 2 KiB a row
     array = random_numbers.integers(1, 100, (rows, columns)).astype(dtype)
     builder = Builder(opset=18)
-    is_kept = builder.input("bool", (rows,))
+    matrices = builder.input("float32", (rows, 2, 2))
+    is_kept = builder.node("Greater", [builder.node("Det", [matrices]), np.float32(0)])
     builder.output(builder.node("Compress", [array, is_kept], axis=0), dtype, ("kept", columns))
     model = builder.build()
     is_kept_values = random_numbers.permutation(np.arange(rows) % 2 == 0)
+    signs = np.stack([np.ones(rows), np.where(is_kept_values, 1, -1)], 1, dtype=np.float32)[:, None]
     sizes = []
     open_session = onnxruntime.InferenceSession
 
@@ -267,7 +269,7 @@ def test_large_constants_are_not_copied_into_a_model(
     for is_refused in (False, True):
         session = dmlcpu.InferenceSession(model)
         for _ in range(2):
-            [result] = session.run(None, {is_kept: is_kept_values})
+            [result] = session.run(None, {matrices: np.eye(2, dtype=np.float32) * signs})
             np.testing.assert_array_equal(result, array[is_kept_values], strict=True)
         assert session.partitions()[-1].provider == ("onnx.reference" if is_refused else "onnxruntime")
     assert all((size > array.nbytes) == (rows == 4) for size in sizes)

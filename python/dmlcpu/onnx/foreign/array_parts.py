@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -15,16 +15,23 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constant_arrays import Array, ConstantElements
 from dmlcpu.onnx.constants.constant_functions import non_zero_places
+from dmlcpu.onnx.foreign.shaping_functions import chosen, counted_up, filled, is_filled_with_a_number, repeated
 from dmlcpu.onnx.models.nodes import Node
 
-__all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]
+__all__ = ["OPERATORS", "SHAPING_OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays", "is_shaped_by_a_run"]
+
+Types: TypeAlias = "Mapping[str, np.dtype[Any] | None]"
+_Compute: TypeAlias = Callable[[Node, list[Array | None], Device], Array]
 
 # From this version of RoiAlign on regions begin half a pixel before their corners unless a node says otherwise.
 _HALF_PIXEL_SINCE: Final = 16
 # Of a cell along an axis, and of a region: more than anybody asks for.
 _MOST_SAMPLES: Final = 64
 _MOST_CELLS: Final = 1024
-_KINDS_OF_NUMBERS: Final = "biuf"  # numpy's own, conditions included
+# Kinds of types, as numpy names them.
+_NUMBERS: Final = "biuf"  # conditions included
+_INTEGERS: Final = "i"
+_CONDITIONS: Final = "b"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +62,7 @@ class ArrayRunner:
     def __init__(self, part: ArrayPart, device: Device) -> None:
         self._part, self._device = part, device
         (self._node,) = part.nodes
-        self._compute = _FUNCTIONS[self._node.domain, self._node.operator].compute
+        self._compute = _ALL[self._node.domain, self._node.operator].compute
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
         """Read what the node reads from the values, and add what it writes."""
@@ -67,14 +74,29 @@ class ArrayRunner:
         return ()
 
 
-def is_function_of_arrays(node: Node, types: Mapping[str, np.dtype[np.generic] | None]) -> bool:
-    """Return whether a function here computes a node.
+def is_function_of_arrays(node: Node, types: Types) -> bool:
+    """Return whether a function here computes a node, whatever else another runtime is to run.
 
     Args:
         node: Any.
         types: Of what it reads; None where that is not known.
     """
-    function = _FUNCTIONS.get((node.domain, node.operator))
+    return _is_computed(node, _FUNCTIONS.get((node.domain, node.operator)), types)
+
+
+def is_shaped_by_a_run(node: Node, types: Types, constants: Collection[str]) -> bool:
+    """Return whether a function here computes a node whose result is as long as a run tells.
+
+    Args:
+        node, types: As of ``is_function_of_arrays``.
+        constants: Names of what is known without a run.
+    """
+    function = _SHAPING_FUNCTIONS.get((node.domain, node.operator))
+    told_by = node.inputs[1:] if node.operator in _MOVING else node.inputs
+    return not {*told_by} <= {*constants} and _is_computed(node, function, types)
+
+
+def _is_computed(node: Node, function: _Function | None, types: Types) -> bool:
     if function is None or not function.suits(node):
         return False
     if not function.least_inputs <= len(node.inputs) <= len(function.types):
@@ -85,8 +107,10 @@ def is_function_of_arrays(node: Node, types: Mapping[str, np.dtype[np.generic] |
     )
 
 
-def _is_taken(given: np.dtype[Any] | None, dtype: np.dtype[Any] | None) -> bool:
-    return given == dtype if dtype is not None else given is not None and given.kind in _KINDS_OF_NUMBERS
+def _is_taken(given: np.dtype[Any] | None, expected: np.dtype[Any] | str) -> bool:
+    if isinstance(expected, str):
+        return given is not None and given.kind in expected
+    return given == expected
 
 
 def _non_max_suppression(node: Node, inputs: list[Array | None], device: Device) -> Array:
@@ -156,7 +180,12 @@ def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
         raise InvalidModelError(f"node {node}: {error}") from None
 
 
-def _non_zero(node: Node, inputs: list[Array | None], device: Device) -> Array:
+def _by_numpy(function: Callable[[Node, Sequence[Array | None]], Array]) -> _Compute:
+    """Return a function that takes no device."""
+    return lambda node, inputs, device: function(node, inputs)
+
+
+def _non_zero(node: Node, inputs: Sequence[Array | None]) -> Array:
     (given,) = inputs
     assert given is not None
     return non_zero_places(given)
@@ -168,13 +197,13 @@ class _Function:
 
     Attributes:
         compute: Takes a node, its inputs, None where one is absent, and where it runs.
-        types: Of the inputs, those that may be left out included; None of one that may be any numbers.
+        types: Of the inputs, those that may be left out included; kinds of types of one that may be of several.
         least_inputs: So many of them have to be there.
         suits: Whether it does what the attributes of a node ask for.
     """
 
-    compute: Callable[[Node, list[Array | None], Device], Array]
-    types: tuple[np.dtype[Any] | None, ...]
+    compute: _Compute
+    types: tuple[np.dtype[Any] | str, ...]
     least_inputs: int
     suits: Callable[[Node], bool] = lambda node: True
 
@@ -183,8 +212,20 @@ _FUNCTIONS: Final[Mapping[tuple[str, str], _Function]] = {
     ("", "NonMaxSuppression"): _Function(
         _non_max_suppression, (FLOAT32, FLOAT32, INT64, FLOAT32, FLOAT32), least_inputs=2
     ),
-    ("", "NonZero"): _Function(_non_zero, (None,), least_inputs=1),
+    ("", "NonZero"): _Function(_by_numpy(_non_zero), (_NUMBERS,), least_inputs=1),
     ("", "RoiAlign"): _Function(_roi_align, (FLOAT32, FLOAT32, INT64), least_inputs=3, suits=_is_of_few_samples),
 }
+# In these another runtime is as fast. But what follows may be native, unless it follows nodes of that anyway.
+_SHAPING_FUNCTIONS: Final[Mapping[tuple[str, str], _Function]] = {
+    ("", "Compress"): _Function(_by_numpy(chosen), (_NUMBERS, _CONDITIONS), least_inputs=2),
+    ("", "ConstantOfShape"): _Function(_by_numpy(filled), (INT64,), least_inputs=1, suits=is_filled_with_a_number),
+    ("", "Expand"): _Function(_by_numpy(repeated), (_NUMBERS, INT64), least_inputs=2),
+    ("", "Range"): _Function(_by_numpy(counted_up), (_INTEGERS,) * 3, least_inputs=3),
+}
+# Of these all inputs but the first tell the shape, of the others all.
+_MOVING: Final = frozenset({"Compress", "Expand"})
+_ALL: Final = {**_FUNCTIONS, **_SHAPING_FUNCTIONS}
 OPERATORS: Final = frozenset(operator for _, operator in _FUNCTIONS)
 """ONNX's operators that functions here compute, of most types and attributes."""
+SHAPING_OPERATORS: Final = frozenset(operator for _, operator in _SHAPING_FUNCTIONS)
+"""Those that functions here compute where nothing else is for another runtime."""

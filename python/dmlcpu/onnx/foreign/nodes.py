@@ -12,7 +12,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constant_arrays import Array, Constant
-from dmlcpu.onnx.foreign.array_parts import is_function_of_arrays
+from dmlcpu.onnx.foreign.array_parts import is_function_of_arrays, is_shaped_by_a_run
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
@@ -96,8 +96,11 @@ def taken_together(
 
 def _is_for_arrays(node: Node, values: Mapping[str, Value]) -> bool:
     """Return whether a function of arrays computes a node from what is there."""
-    is_ready = all(name in values for name in node.reads)
-    return is_ready and is_function_of_arrays(node, {name: element_type(values[name]) for name in node.reads})
+    if not all(name in values for name in node.reads):
+        return False
+    types = {name: element_type(values[name]) for name in node.reads}
+    constants = [name for name in node.reads if isinstance(values[name], Constant)]
+    return is_function_of_arrays(node, types) or is_shaped_by_a_run(node, types, constants)
 
 
 # Operators that make sequences, or what may hold one.

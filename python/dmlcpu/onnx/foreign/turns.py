@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.foreign.array_parts import OPERATORS, ArrayPart, is_function_of_arrays
+from dmlcpu.onnx.foreign.array_parts import (
+    OPERATORS,
+    SHAPING_OPERATORS,
+    ArrayPart,
+    is_function_of_arrays,
+    is_shaped_by_a_run,
+)
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, ForeignPart, Passed, PassedReads
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.extraction import extracted, inferred
@@ -26,8 +32,13 @@ Types = Mapping[str, "np.dtype[Any] | None"]
 
 
 def holds_functions_of_arrays(nodes: Sequence[Node]) -> bool:
-    """Return whether a node, or one within an If, may be what a function of arrays computes."""
-    return any(_holds(node.proto) for node in nodes)
+    """Return whether a node, or one within an If, may be what a function of arrays computes, or all are."""
+    return any(_holds(node.proto) for node in nodes) or _shape_alone(nodes)
+
+
+def _shape_alone(nodes: Sequence[Node]) -> bool:
+    """Return whether there is nothing but what tells the shapes of others: beside other nodes these are as fast."""
+    return all(node.operator in SHAPING_OPERATORS for node in nodes)
 
 
 def _holds(node: onnx.NodeProto) -> bool:
@@ -73,6 +84,9 @@ class _UnknownTypeError(Exception):
 def _turns(surroundings: Surroundings, taken: ForeignNodes[Elements | Passed]) -> Iterator[ForeignPart | ArrayPart]:
     types, nodes, outputs = _types(surroundings.model, taken), taken.nodes, taken.outputs
     apart = {node for node in nodes if is_function_of_arrays(node, types) or _is_fork(node)}
+    if _shape_alone(nodes):
+        constants = [name for name, value in taken.reads.items() if not isinstance(value, Tensor | Passed)]
+        apart.update(node for node in nodes if is_shaped_by_a_run(node, types, constants))
     wanted = {*outputs, *(name for node in nodes if node in apart for name in node.reads)}
     repeated = [node for node in nodes if node not in apart and _is_repeated(node, wanted)]
     waiting = [node for node in nodes if node not in repeated]
