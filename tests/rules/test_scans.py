@@ -10,7 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, floats
+from dmlcpu.onnx.planning import planned_model
+from dmlcpu.onnx.planning.planner import make_plan
+from onnx_models import Builder, assert_like_onnxruntime, floats, results_of_onnxruntime
 
 Array = NDArray[Any]
 
@@ -73,6 +75,57 @@ def test_scans_of_a_free_length(random_numbers: np.random.Generator) -> None:
     session = dmlcpu.InferenceSession(builder.build())
     with pytest.raises(dmlcpu.DmlError):
         session.run(None, unfit)
+
+
+def anew(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths that models are planned anew for, from now on: no template gives their plans."""
+    lengths: list[int] = []
+
+    def planned(model: Any, arrays: Any, *others: Any) -> Any:
+        lengths.append(arrays["y"][1][0])
+        return make_plan(model, arrays, *others)
+
+    monkeypatch.setattr(planned_model, "make_plan", planned)
+    return lengths
+
+
+def of_free_length() -> Builder:
+    builder = scan()
+    for value in builder.inputs[1:]:
+        value.type.tensor_type.shape.dim[0].dim_param = "T"
+    return builder
+
+
+def assert_runs(session: dmlcpu.InferenceSession, model: bytes, rng: np.random.Generator, length: int) -> None:
+    feeds = {"x": floats(rng, (2, 3)), "y": floats(rng, (length, 2, 3)), "z": floats(rng, (length, 3))}
+    for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+        assert ours.shape == expected.shape
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_scans_of_too_many_steps_have_one_template(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are left as they are, whatever their lengths; shorter ones, which are unrolled, have others."""
+    model, lengths = of_free_length().build(), anew(monkeypatch)
+    session = dmlcpu.InferenceSession(model)
+    for length in (900, 901, 500, 2000, 3, 700):
+        assert_runs(session, model, random_numbers, length)
+    assert lengths == [900]
+    assert {part.provider for part in session.partitions()} == {"onnxruntime"}
+
+
+def test_scans_of_one_count_too_many_have_one_template(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = of_free_length().build()
+    session = dmlcpu.InferenceSession(model)
+    for length in range(1, 30):
+        assert_runs(session, model, random_numbers, length)
+    lengths = anew(monkeypatch)
+    for length in range(30, 40):
+        assert_runs(session, model, random_numbers, length)
+    assert lengths == []
 
 
 @pytest.mark.parametrize(

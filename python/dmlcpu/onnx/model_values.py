@@ -13,7 +13,7 @@ import onnx
 
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.graph.lengths import UnfitShapesError, decided_by, derived
+from dmlcpu.graph.lengths import UnfitShapesError, at_hand, decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.computed_once import computed_once
 from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
@@ -210,13 +210,16 @@ class ModelValues:
             raise NotNative("no kernel for this operator, nor for all that it repeats")
         try:
             count = step_count(node, self.values)
-            steps = None if count is None else self._model.loops.of(node, count, self._most_steps)
+            is_taken = count is not None and self._model.loops.takes(node, count, self._most_steps)
+            steps = self._model.loops.of(node, int(count), self._most_steps) if is_taken and count is not None else None
         except InvalidModelError:  # it is told what is wrong
             raise
         except MALFORMED as error:
             raise NotNative(_what_is_wrong(node, error)) from None
-        if count is None or steps is None:
-            raise NotNative("only a run tells how many steps it takes" if count is None else f"a loop of {count} steps")
+        if count is None:
+            raise NotNative("only a run tells how many steps it takes")
+        if steps is None:
+            raise NotNative(f"a loop of {at_hand([count])[0]} steps")
         if count * self._bytes_read_by(node) > _MOST_REPEATED_BYTES:
             raise NotNative(f"a loop of {count} steps by large constants, which each step would have for itself")
         self._most_steps -= steps.size

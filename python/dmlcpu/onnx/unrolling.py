@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.constant_arrays import Constant
+from dmlcpu.graph.lengths import length_by
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.folding import is_computed_beforehand
 from dmlcpu.onnx.models.loops import walked_along
 from dmlcpu.onnx.models.nodes import Node, short_domain
@@ -45,25 +46,31 @@ def _may_be_native(node: onnx.NodeProto) -> bool:
 def step_count(node: Node, values: Mapping[str, Value]) -> int | None:
     """Return how many steps a loop takes if nothing ends it before; None if only a run tells.
 
+    The count may follow from lengths that are known only later.
+
     Args:
         node: A Loop or a Scan.
         values: What is there: all that it reads.
     """
     if node.operator == "Scan":
-        lengths = {_length_along(values[name], axis) for name, axis in walked_along(node)}
-        return lengths.pop() if len(lengths) == 1 else None
+        lengths = [_length_along(values[name], axis) for name, axis in walked_along(node)]
+        return lengths[0] if lengths and all(length == lengths[0] for length in lengths[1:]) else None
     trips, goes_on = (*node.inputs[:2], "", "")[:2]
     if goes_on and not is_true(values[goes_on]):
         return None
     number = values[trips] if trips else None
     if not isinstance(number, Constant) or number.dtype != np.int64 or math.prod(number.shape) != 1:
         return None
-    return int(number.array.reshape(()))
+    return length_by(_only, number.source)
+
+
+def _only(array: Array) -> int:
+    return int(array.reshape(()))
 
 
 def _length_along(value: Value, axis: int) -> int | None:
     rank = len(value.shape)
-    return int(value.shape[axis]) if -rank <= axis < rank else None
+    return value.shape[axis] if -rank <= axis < rank else None
 
 
 def is_true(value: Value) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.graph.lengths import decided_by
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.inlined_graphs import InlinedGraph, Inliner, renamed
 from dmlcpu.onnx.models.nodes import Node
@@ -152,6 +153,20 @@ class Loops:
         self._names: dict[str, _Names] = {}
         self._made: dict[str, dict[int, Steps]] = {}  # by the loop, and how many steps there are
 
+    def takes(self, node: Node, count: int, most: int) -> bool:
+        """Return whether a loop of so many steps may be unrolled: few enough, and not of one count too many.
+
+        Of a count that follows from lengths which are known only later, this alone is decided: what is planned for a
+        loop that stays as it is is the same for many counts.
+
+        Args:
+            node, count, most: As of ``of``.
+        """
+        body, made = _body_of(node), self._made.get(node.name, {})
+        if body is None:
+            return False
+        return decided_by(_is_among, count, most // max(body.size, 1), *(made if len(made) == _MOST_COUNTS else ()))
+
     def of(self, node: Node, count: int, most: int) -> Steps | None:
         """Return all steps; None of too many nodes, or of none, and where the parts of a loop do not fit together.
 
@@ -175,6 +190,11 @@ class Loops:
                 self._names[node.name] = _Names(self._inliner, node)
             made = of_node[count] = _Unrolled(self._inliner, node, body, self._names[node.name]).steps(count)
         return made if made.size <= most else None
+
+
+def _is_among(count: int, most: int, *only: int) -> bool:
+    """Return whether a count is positive, not above the most, and, if only some are meant, one of these."""
+    return 0 < count <= most and (not only or count in only)
 
 
 class _Names:
