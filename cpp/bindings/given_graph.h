@@ -4,6 +4,7 @@
 
 #include <pybind11/numpy.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,9 +33,9 @@ using FreeSize = std::tuple<std::size_t, std::size_t, std::size_t>;
 // taken to be the same for all.
 class Lineage {
  public:
-  explicit Lineage(std::size_t values) : last_(std::make_shared<std::uint64_t>(0)), editions_(values) {}
+  explicit Lineage(std::size_t values) : last_(std::make_shared<std::atomic<std::uint64_t>>(0)), editions_(values) {}
 
-  // The value has elements that none of its predecessors had. One thread at a time may tell graphs of one lineage so.
+  // The value has elements that none of its predecessors had.
   void change(std::size_t value) { editions_[value] = ++*last_; }
 
   // The values of a graph that may not be those of another one; nothing if they are not made of one another.
@@ -46,8 +47,8 @@ class Lineage {
   }
 
  private:
-  std::shared_ptr<std::uint64_t> last_;  // edition of all graphs made of one another
-  std::vector<std::uint64_t> editions_;  // by value
+  std::shared_ptr<std::atomic<std::uint64_t>> last_;  // edition of all graphs made of one another
+  std::vector<std::uint64_t> editions_;               // by value
 };
 
 // A graph as it is given, of which others are made that differ in some sizes, constants and attributes.
