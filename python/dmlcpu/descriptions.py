@@ -94,7 +94,8 @@ class Partition:
     """Nodes that run together.
 
     Attributes:
-        provider: Who runs them: ``"dmlcpu"``, ``"onnxruntime"``, or where neither can ``"onnx.reference"``.
+        provider: Who runs them: ``"dmlcpu"``, ``"onnxruntime"``, or where neither can ``"onnx.reference"``; in a
+            ``MissingRuntimeError`` also ``"nobody"``.
         nodes: Their names.
         reasons: Of what dmlcpu does not run, why no kernel does, by name.
         description: Of what runs natively, the steps that the nodes became.

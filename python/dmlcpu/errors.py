@@ -90,10 +90,11 @@ class InvalidModelError(DmlError, ValueError):
 
 
 class MissingRuntimeError(DmlError):
-    """A model has nodes that no kernel computes, and onnxruntime is not installed, or cannot be imported.
+    """A model has nodes that no kernel computes, and onnxruntime is not installed, or has no such operator either.
 
     Attributes:
-        partitions: Who would run what, as a session tells it; empty where that is not known.
+        partitions: Who would run what, as a session tells it, "nobody" what has no runtime; empty where that is not
+            known.
     """
 
     def __init__(self, message: str, partitions: tuple[Partition, ...] = ()) -> None:

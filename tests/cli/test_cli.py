@@ -302,7 +302,7 @@ def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     model = in_floats(tmp_path)
     message = (
-        "the model has no quantized nodes: nodes have no kernel, and onnxruntime, which could run them, is not "
+        "nodes have no kernel, and onnxruntime, which could run them, is not "
         "installed (pip install onnxruntime): Tan (tan0): "
     )
     with pytest.raises(dmlcpu.DmlError) as raised:

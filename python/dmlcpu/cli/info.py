@@ -111,13 +111,16 @@ def _kernels_told(origins: Mapping[str, str]) -> str:
 
 
 def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
-    """Return inputs, outputs and partitions of a model that cannot be run for want of onnxruntime."""
+    """Return inputs, outputs and partitions of a model that cannot be run for want of a runtime."""
+    from dmlcpu.onnx.missing_package import has_onnxruntime
     from dmlcpu.onnx.models.metadata import node_arg
     from dmlcpu.onnx.models.model import load_model
 
     loaded = load_model(model)
+    is_missing = not has_onnxruntime() or all(each.provider != "nobody" for each in error.partitions)
     partitions = [
-        replace(each, provider="missing") if each.provider == "onnxruntime" else each for each in error.partitions
+        replace(each, provider="missing") if is_missing and each.provider == "onnxruntime" else each
+        for each in error.partitions
     ]
     return [*map(node_arg, loaded.inputs)], [*map(node_arg, loaded.outputs)], partitions
 

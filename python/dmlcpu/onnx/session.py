@@ -36,6 +36,7 @@ from dmlcpu.onnx.options import (
     get_available_providers,
 )
 from dmlcpu.onnx.planning.execution import ExecutablePlan
+from dmlcpu.onnx.planning.operators import check_operators
 from dmlcpu.onnx.planning.packed_runs import PackedRun
 from dmlcpu.onnx.planning.partitions import partition_of
 from dmlcpu.onnx.planning.session_plans import SessionPlans
@@ -66,9 +67,9 @@ class InferenceSession:
         TypeError: The options are neither None nor ``SessionOptions``, the device is neither None nor a ``Device``, or
             the model is neither a path nor bytes.
         ValueError: The options ask for more than 1024 threads.
-        MissingRuntimeError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes
-            are free, or an input decides on branches or steps, and so is what is wrong with nodes
-            (InvalidModelError).
+        MissingRuntimeError: A node has no kernel, and onnxruntime is not installed, or has no such operator. If shapes
+            are free, or an input decides on branches or steps, what depends on these is raised by the first run, and
+            so is what is wrong with nodes (InvalidModelError).
         OSError: The file cannot be read.
 
     >>> session = InferenceSession("examples/image_classification/resnet8_int8.onnx")
@@ -113,6 +114,7 @@ class InferenceSession:
         self._latest: PackedRun | None = None  # the fast path through the plan that ran last, if it has one
         self._reset_executor()
         _sessions.add(self)
+        check_operators(model.nodes, lambda: self._plan_without_run({}, {}).plan)
         if self._plans.has_fixed_inputs:
             plan = self._plan_without_run({}, {})
             if plan.rest is None and not plan.plan.told:

@@ -14,8 +14,10 @@ from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.foreign.array_parts import ArrayPart, ArrayRunner
+from dmlcpu.onnx.foreign.custom_operators import custom_operators, why_not_run
+from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.foreign.runner import ForeignRunner
-from dmlcpu.onnx.models.nodes import Node, has_quantized_nodes
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import as_bytes
 from dmlcpu.onnx.planning.packed_runs import packed_run
 from dmlcpu.onnx.planning.partitions import planned_partition
@@ -107,11 +109,12 @@ class ExecutablePlan:
         self.plan, self.rest = plan, rest
         self.last_use = 0
         try:
+            foreign = (node for part in plan.parts if isinstance(part, ForeignPart) for node in part.nodes)
+            if custom := custom_operators(foreign):
+                raise MissingRuntimeError(why_not_run(custom))
             self._runs = tuple(_run_of(part, plan, device) for part in plan.parts)
         except MissingRuntimeError as error:
-            is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
-            message = f"the model has no quantized nodes: {error}" if is_float else str(error)
-            raise MissingRuntimeError(message, tuple(map(planned_partition, plan.parts))) from error.__cause__
+            raise MissingRuntimeError(str(error), tuple(map(planned_partition, plan.parts))) from error.__cause__
         runners = [run.runner for run in self._runs]
         self.run_packed = packed_run(plan, arrays, runners)
         self.size = sum(runner.size for runner in runners)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dmlcpu.descriptions import Partition
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
+from dmlcpu.onnx.foreign.custom_operators import custom_operators
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.planning.plans import Part
 
@@ -22,7 +23,9 @@ def partition_of(provider: str, part: Part) -> Partition:
 
 
 def planned_partition(part: Part) -> Partition:
-    """Return the same of a part that is not opened yet, with the provider that is meant to run it."""
+    """Return the same of a part that is not opened yet, with the provider that is meant to run it, or "nobody"."""
     if not isinstance(part, ForeignPart):
         return partition_of("dmlcpu", part)
+    if custom_operators(part.nodes):
+        return partition_of("nobody", part)
     return partition_of("onnx.reference" if part.by_reference else "onnxruntime", part)

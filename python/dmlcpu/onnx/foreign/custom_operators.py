@@ -1,0 +1,43 @@
+"""Operators that no runtime has: those of domains that are neither ONNX's nor onnxruntime's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from dmlcpu.onnx.models.nodes import Node, short_domain
+from dmlcpu.onnx.models.subgraphs import all_nodes
+
+__all__ = ["custom_operators", "why_not_run"]
+
+# The domains of ONNX, and those that onnxruntime itself registers operators of.
+_DOMAINS: Final = frozenset(
+    {
+        "",
+        "ai.onnx.ml",
+        "ai.onnx.preview",
+        "ai.onnx.preview.training",
+        "ai.onnx.training",
+        "com.microsoft",
+        "com.microsoft.experimental",
+        "com.microsoft.nchwc",
+        "com.ms.internal.nhwc",
+        "org.pytorch.aten",
+    }
+)
+
+
+def custom_operators(nodes: Iterable[Node]) -> Sequence[str]:
+    """Return the operators of other domains that nodes are of, or graphs within them, such as my.company.MyRelu."""
+    protos = all_nodes(node.proto for node in nodes)
+    told = (f"{node.domain}.{node.op_type}" for node in protos if short_domain(node.domain) not in _DOMAINS)
+    return tuple(dict.fromkeys(told))
+
+
+def why_not_run(custom: Sequence[str]) -> str:
+    """Return what there is to tell of such operators."""
+    it, operators = ("them", "operators") if len(custom) > 1 else ("it", "operator")
+    return (
+        f"no runtime has the {operators} {', '.join(custom)}; custom operators are not supported: express {it} by "
+        "ONNX's operators, or as functions of the model"
+    )
