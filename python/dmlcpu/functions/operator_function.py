@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from dmlcpu import _core
 from dmlcpu.compiled_operator import native_operator
@@ -85,7 +85,37 @@ def _check_names(call: FunctionCall, signature: inspect.Signature, args: Any, kw
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{call.function}: {error}") from None
+        known, told = signature.parameters, str(error)
+        unknown = next((name for name in kwargs if name not in known), None)
+        if unknown is not None:  # before arguments that are missing: it may be one of them
+            told = f"got an unexpected keyword argument {unknown!r}{_own_name(unknown, known)}"
+        raise TypeError(f"{call.function}: {told}") from None
+
+
+# What ONNX and other libraries call arguments.
+_NAMES_OF_OTHERS: Final = {
+    "auto_pad": "start_padding",
+    "dtype": "output_data_type",
+    "group": "group_count",
+    "groups": "group_count",
+    "kernel_shape": "window_size",
+    "kernel_size": "window_size",
+    "padding": "start_padding",
+    "pads": "start_padding",
+}
+
+
+def _own_name(unknown: str, known: Iterable[str]) -> str:
+    """Return what a message tells of the argument that one of another name is likely to be."""
+    from difflib import get_close_matches  # here: only a mistake needs it
+
+    known = [*known]
+    name = _NAMES_OF_OTHERS.get(unknown) or next(iter(get_close_matches(unknown, known, 1)), "")
+    if name not in known:
+        return f"; its arguments are {', '.join(known)}"
+    if name == "start_padding":
+        return "; its arguments are start_padding and end_padding, the halves of ONNX's pads"
+    return f"; the nearest is {name!r}"
 
 
 def _remember(
