@@ -17,7 +17,6 @@ import dmlcpu
 from command_line import (
     MODELS,
     failed,
-    in_floats,
     made_model,
     parsed,
     partly_quantized,
@@ -39,8 +38,18 @@ needs_exact_sums = pytest.mark.skipif(
 )
 
 
-def test_check_has_nothing_to_check_in_floats(tmp_path: Path) -> None:
-    assert "nothing to check, since no node of the model is quantized" in failed("check", in_floats(tmp_path))
+def test_check_compares_floats_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parsed(tmp_path / "floats.onnx", "float[3, 4] x", "float[3, 4] y", "{ a = Relu(x) y = Neg(a) }")
+    told = succeeded("check", model, "--seed", SEED)
+    assert [line.split()[:5] for line in told.splitlines() if "whole" in line] == [
+        ["y", "the", "whole", "model", "dmlcpu"]
+    ]
+    assert told.splitlines()[-1] == "passed: 1 of 1 outputs are equal"
+    changed = {**model_values.RULES, ("", "Relu"): lambda lowering, node, inputs: [inputs[0]]}
+    monkeypatch.setattr(model_values, "RULES", changed)
+    result = run("check", model, "--seed", SEED)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith("failed: 0 of 1 outputs are equal, 1 differs by more than")
 
 
 @needs_exact_sums

@@ -18,6 +18,7 @@ application: Final = typer.Typer(
     help="Quantized ONNX models on any CPU, with DirectML's bits.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -37,4 +38,5 @@ def _options(
 
 
 for _module in (run, bench, info, check, profile):
-    application.command(_module.__name__.rpartition(".")[2])(reported(_module.command))
+    # Of a check 1 says that results differ.
+    application.command(_module.__name__.rpartition(".")[2])(reported(_module.command, 2 if _module is check else 1))

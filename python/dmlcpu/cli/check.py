@@ -57,8 +57,9 @@ def command(
 
     An operator is a node on codes, or the nodes from dequantize to quantize. It runs alone in both, on what
     onnxruntime computed before it. Inputs of the model that are not given are random. Ends with exit code 1 if
-    codes of an operator differ by more than 1, or floats by more than 1e-4 of the largest. What comes of small
-    differences in the whole model follows in the table, and the verdict on the operators last.
+    codes of an operator differ by more than 1, or floats by more than 1e-4 of the largest, and with 2 if it cannot
+    compare. What comes of small differences in the whole model follows in the table, and the verdict on the operators
+    last. A model in which nothing is quantized is compared as a whole.
 
     Onnxruntime's optimizer may compute otherwise than the model says, such as by floats rounded to 8 bits beside
     weights of 4. So what differs by more is compared with onnxruntime without it as well (unoptimized), and does not
@@ -69,8 +70,7 @@ def command(
     from dmlcpu.onnx.models.nodes import has_quantized_nodes
 
     loaded = load_model(model)
-    if not (has_quantized_nodes(loaded.nodes) or any(node.operator in _OF_WEIGHTS for node in loaded.nodes)):
-        raise DmlError(f"{model}: nothing to check, since no node of the model is quantized")
+    is_quantized = has_quantized_nodes(loaded.nodes) or any(node.operator in _OF_WEIGHTS for node in loaded.nodes)
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
     given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
@@ -83,7 +83,7 @@ def command(
     for value in loaded.outputs:
         if recorder.types[value.name].kind == "V":
             raise DmlError(f"{value.name!r}: elements of type {value.dtype} are not compared")
-    groups = find_groups(spelled_out, recorder.types)
+    groups = find_groups(spelled_out, recorder.types) if is_quantized else []
     recorded = recorder.run(groups, feeds)
     if random_codes:
         recorded.update(_random_codes(groups, recorded, generator))
@@ -93,7 +93,7 @@ def command(
     reference = with_zero_points(loaded.proto, recorder.types, {**loaded.constants, **feeds})
     whole = _whole(Comparison(onnxruntime, reference, feeds), session, feeds, results)
     _print(rows, whole)
-    if any(row.is_large for row in rows):
+    if any(row.is_large for row in rows or whole):
         raise typer.Exit(1)
 
 
@@ -204,16 +204,16 @@ def _print(rows: Sequence[Row], whole: Sequence[Row]) -> None:
     if not any(row.unoptimized for row in (*rows, *whole)):
         columns.pop()
     print_table(columns, [cell[: len(columns)] for cell in cells])
-    typer.echo(_verdict(rows))
+    typer.echo(_verdict(rows, "operators") if rows else _verdict(whole, "outputs"))
 
 
-def _verdict(rows: Sequence[Row]) -> str:
-    """Return whether operators are as they should be, how many differ, and the first that does."""
+def _verdict(rows: Sequence[Row], what: str) -> str:
+    """Return whether operators, or outputs, are as they should be, how many differ, and the first that does."""
     differing = [row for row in rows if row.difference.first is not None]
     large = [row for row in rows if row.is_large]
     agreeing = sum(row.difference.is_large and not row.is_large for row in rows)
     within = len(differing) - len(large) - agreeing
-    told = [f"{len(rows) - len(differing)} of {len(rows)} operators are equal"]
+    told = [f"{len(rows) - len(differing)} of {len(rows)} {what} are equal"]
     if within:
         told.append(f"{_differ(within)} within the limits ({LIMITS})")
     if agreeing:

@@ -1,4 +1,4 @@
-"""Failures that a user can mend end a command with one line and exit code 1, without a traceback."""
+"""Failures that a user can mend end a command with one line and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ _LONGEST_MESSAGE = 2000
 _Parameters = ParamSpec("_Parameters")
 
 
-def reported(command: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
-    """Return a command that reports errors of models, arrays, files, packages and of onnxruntime in one line."""
+def reported(command: Callable[_Parameters, None], exit_code: int = 1) -> Callable[_Parameters, None]:
+    """Return a command that reports errors of models, arrays, files, packages and of onnxruntime in one line.
+
+    Args:
+        command: Raises them.
+        exit_code: What the process then ends with.
+    """
 
     @functools.wraps(command)
     def wrapper(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> None:
@@ -31,7 +36,7 @@ def reported(command: Callable[_Parameters, None]) -> Callable[_Parameters, None
             if not (isinstance(error, DmlError | OSError | ImportError | MemoryError) or _is_foreign(error)):
                 raise
             typer.echo(f"dmlcpu: {one_line(error)}", err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(exit_code) from None
 
     return wrapper
 
