@@ -46,12 +46,20 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
         (["bench", "strings.onnx"], "input 't': no random tensor(string)\n"),
         (["bench", "complex.onnx"], "input 'x': no random tensor(complex64)\n"),
         (["profile", "complex.onnx"], "input 'x': no random tensor(complex64); give one with --input x=FILE\n"),
-        (["run", "strings.onnx"], "got no input 't', expected tensor(string) of shape (2): --input t=FILE, a .npy"),
+        (["run", "strings.onnx"], "got no input 't', expected tensor(string) of shape (2,): --input t=FILE, a .npy"),
         (["run", "strings.onnx", PHOTO], "input 't': images become uint8, int8 or floats, not tensor(string)"),
         (["run", KEYWORDS, "--input", "codes.npy"], "got uint8 of shape (2,), expected float32"),
         (["run", KEYWORDS, "--input", PHOTO, "--mean", "1,2"], "--mean has 2 numbers, the image 1 channel"),
         (["run", KEYWORDS, "--input", PHOTO, "--std", "x"], "--std: got 'x'"),
         (["run", KEYWORDS, "--input", PHOTO, "--std", "0"], "--std has a 0"),
+        (["run", KEYWORDS, "--input", PHOTO, "--std", "1,inf"], "--std: got '1,inf', expected finite numbers with"),
+        (["run", KEYWORDS, "--input", PHOTO, "--scale", "nan"], "--scale: got nan, expected a finite number"),
+        (["run", KEYWORDS, "codes.npy", "--mean", "1"], "--scale, --mean and --std are of images, and none is given"),
+        (["bench", KEYWORDS, "--json", "absent/figures.json"], "No such file or directory: 'absent/figures.json'"),
+        (["run", "two.onnx", "x=several.npz"], "several.npz: it has no array 'x'; its arrays: y, z"),
+        (["run", KEYWORDS, "text.npz"], "text.npz: it cannot be read as an .npz file: "),
+        (["run", KEYWORDS, "text.pb"], "text.pb: it cannot be read as a tensor of ONNX: "),
+        (["run", KEYWORDS, "absent.pb"], "No such file"),
         (["run", KEYWORDS, "--isa", "mmx"], "mmx"),
         (["info", "--isa", "mmx"], "mmx"),
         (["info", "--shape", "x=1"], "--shape is of a model, and none is named"),
@@ -89,6 +97,9 @@ def test_errors_are_one_line(
     (tmp_path / "damaged.npy").write_bytes(b"PK\3\4 and so on")
     (tmp_path / "empty.onnx").touch()
     np.save("codes.npy", np.uint8([1, 2]))
+    for name in ("text.npz", "text.pb"):
+        (tmp_path / name).write_text("not an array\n")
+    np.savez("several.npz", y=np.uint8([1, 2]), z=np.uint8([1, 2]))
     np.savez("archive.npz", np.uint8([1, 2]))
     (tmp_path / "archive.npz").rename("archive.npy")
     for name, inputs, node in (

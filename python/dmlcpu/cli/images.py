@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,8 @@ class PixelScaling:
         >>> PixelScaling.parsed(1.0, "127.5", "58,57,57")
         PixelScaling(scale=1.0, mean=(127.5,), std=(58.0, 57.0, 57.0))
         """
+        if not math.isfinite(scale):
+            raise DmlError(f"--scale: got {scale}, expected a finite number")
         return cls(scale, _numbers("--mean", mean), _numbers("--std", std))
 
     def scaled(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -90,9 +93,12 @@ class PixelScaling:
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
-        return tuple(map(float, text.split(",")))
+        numbers = tuple(map(float, text.split(",")))
     except ValueError:
-        raise DmlError(f"{option}: got {text!r}, expected numbers with commas between them") from None
+        numbers = (math.nan,)
+    if not all(map(math.isfinite, numbers)):
+        raise DmlError(f"{option}: got {text!r}, expected finite numbers with commas between them")
+    return numbers
 
 
 def read_image(
@@ -149,7 +155,8 @@ def _pixels(path: Path, layout: ImageLayout) -> NDArray[np.uint8]:
     except Exception as error:  # decoders raise many types on damaged files
         if isinstance(error, DmlError) or (isinstance(error, OSError) and error.errno is not None):
             raise
-        raise DmlError(f"{path}: no .npy file, and it cannot be read as an image ({type(error).__name__})") from None
+        told = f"no .npy, .npz or .pb file, and it cannot be read as an image ({type(error).__name__})"
+        raise DmlError(f"{path}: {told}") from None
     size = (layout.width or converted.width, layout.height or converted.height)
     resized = converted.resize(size, pillow.Resampling.BILINEAR)
     return np.asarray(resized, np.uint8).reshape(size[1], size[0], layout.channels)

@@ -141,10 +141,11 @@ def read_feeds(
 
     Raises:
         BindingError: An input is unknown, or no image.
-        DmlError: A file is neither an array nor an image.
+        DmlError: A file is neither an array nor an image, or pixels are scaled and none is an image.
         OSError: A file cannot be read.
     """
     feeds = {}
+    has_images = False
     named = [_named(option, inputs, "--input") for option in given or ()]
     for name, text in (*named, *(_named(option, inputs) for option in files or ())):
         if name in feeds:
@@ -153,11 +154,18 @@ def read_feeds(
         path = Path(text)
         if path.suffix == ".npy":
             feeds[name] = _read_array(path)
+        elif path.suffix == ".npz":
+            feeds[name] = _read_from_archive(path, name)
+        elif path.suffix == ".pb":
+            feeds[name] = _read_tensor(path)
         else:
+            has_images = True
             dtype = _dtype(value)
             if dtype is None:
                 raise BindingError(f"input {name!r}: images become uint8, int8 or floats, not {value.type}", name)
             feeds[name] = read_image(path, name, value.shape, dtype, scaling)
+    if scaling != PixelScaling() and not has_images:
+        raise DmlError("--scale, --mean and --std are of images, and none is given")
     return feeds
 
 
@@ -173,7 +181,7 @@ def require_all(inputs: Sequence[NodeArg], feeds: Mapping[str, NDArray[Any]]) ->
             elements = value.type if dtype is None else str(dtype)
             expected = f"{elements} of shape {shape_told(value.shape)}"
             message = f"got no input {value.name!r}, expected {expected}: --input {value.name}=FILE"
-            raise BindingError(f"{message}, a .npy file or an image", value.name)
+            raise BindingError(f"{message}, a .npy, .npz or .pb file or an image", value.name)
 
 
 def require_tensors(outputs: Sequence[NodeArg]) -> None:
@@ -198,6 +206,33 @@ def _read_array(path: Path) -> NDArray[Any]:
         raise
     except Exception as error:  # of many types on damaged files
         raise DmlError(f"{path}: it cannot be read as a .npy file: {error}") from None
+
+
+def _read_from_archive(path: Path, name: str) -> NDArray[Any]:
+    """Read the array of an input's name from an .npz file, or the only one."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            names = [*archive.keys()]
+            if name in names or len(names) == 1:
+                return np.asarray(archive[name if name in names else names[0]])
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # of many types on damaged files
+        raise DmlError(f"{path}: it cannot be read as an .npz file: {error}") from None
+    raise DmlError(f"{path}: it has no array {name!r}; its arrays: {', '.join(names)}")
+
+
+def _read_tensor(path: Path) -> NDArray[Any]:
+    """Read a tensor as ONNX serializes it, such as the data of its tests."""
+    import onnx
+
+    data = path.read_bytes()
+    try:
+        return np.asarray(onnx.numpy_helper.to_array(onnx.TensorProto.FromString(data)))
+    except MemoryError:
+        raise
+    except Exception as error:  # of many types on damaged files
+        raise DmlError(f"{path}: it cannot be read as a tensor of ONNX: {error}") from None
 
 
 def complete_feeds(

@@ -15,7 +15,12 @@ Files: TypeAlias = Annotated[
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--input", metavar="NAME=FILE", help="a .npy file or an image; just FILE if the model has one input"),
+    typer.Option(
+        "--input",
+        metavar="NAME=FILE",
+        help="a .npy file, an .npz file with an array of this name, a tensor of ONNX (.pb) or an image; just FILE if "
+        "the model has one input",
+    ),
 ]
 Shapes: TypeAlias = Annotated[
     list[str] | None,
