@@ -132,6 +132,13 @@ class TensorBinding:
             )
         return f"{name} of shape {shape}, {layout}, or contiguous 1-D with at least {counted(elements, 'element')}"
 
+    def cast_told(self, array: np.ndarray[Any, Any]) -> str:
+        """Say how an input of numbers of another type becomes one that fits; "" of anything else."""
+        assert self.desc is not None
+        if self.output or is_four_bits(self.desc.data_type) or array.dtype.kind not in "biuf":
+            return ""
+        return f"; nothing is cast: np.asarray(x, np.{self.desc.data_type.name.lower()})"
+
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
     """Return what ``np.asarray`` makes of a value; of one that has DLPack's protocol alone, a view by that."""
@@ -294,7 +301,7 @@ class BindingResolver:
             return
         got = f"{array.dtype} of shape {array.shape}"
         if not tensor.has_type(array):
-            raise self._error(tensor.name, got, tensor.expectation())
+            raise self._error(tensor.name, got, tensor.expectation() + tensor.cast_told(array))
         if not array.flags.aligned:
             raise self._error(
                 tensor.name,

@@ -46,7 +46,9 @@ def _choose_isa(isa: str | None) -> str:
     if not isinstance(isa, str) or isa not in available:
         known = isinstance(isa, str) and isa in _core.known_isas()
         reason = _core.unavailable_reason(isa) if known else "no instruction set has this name"
-        raise UnsupportedIsaError(f"{source}={shown(isa)}: {reason}; available here: {', '.join(available)}")
+        near = isa.strip().lower() if isinstance(isa, str) else ""
+        told = f", the nearest is {near!r}" if not known and near in _core.known_isas() else ""
+        raise UnsupportedIsaError(f"{source}={shown(isa)}: {reason}{told}; available here: {', '.join(available)}")
     return isa
 
 
@@ -64,11 +66,11 @@ def _choose_num_threads(num_threads: int | None) -> int:
     return count
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: Any, expected: str = "an integer") -> int:
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{name}={shown(value)}; expected an integer") from None
+        raise TypeError(f"{name}={shown(value)}; expected {expected}") from None
 
 
 class Device:
@@ -101,6 +103,8 @@ class Device:
             known = f"a dmlcpu.FeatureLevel, from {min(FeatureLevel).name} to {max(FeatureLevel).name}"
             example = f"such as dmlcpu.FeatureLevel.{max(FeatureLevel).name}"
             message = f"feature_level={shown(self._feature_level)}; expected {known}, {example}"
+            if isinstance(feature_level, str) and feature_level in _core.known_isas():
+                message += f"; an instruction set is isa={feature_level!r}"
             raise UnsupportedFeatureLevelError(message)
         self._isa = _choose_isa(isa)
         self._num_threads = _choose_num_threads(num_threads)
@@ -150,13 +154,14 @@ class Device:
         <FeatureLevel.LEVEL_4_1: 16640>
         """
         if not isinstance(levels, Iterable) or isinstance(levels, str | bytes):
-            raise TypeError(f"levels={shown(levels)}; expected a sequence of FeatureLevels")
+            raise TypeError(f"levels={shown(levels)}; expected a sequence of dmlcpu.FeatureLevels")
         given = list(levels)
         known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]
         if not supported:
             unknown = [shown(coerce_integer(level)) for level in given if level not in known]
-            reasons = [f"no feature level is {' or '.join(unknown)}"] if unknown else []
+            example = f"a dmlcpu.FeatureLevel is expected, such as FeatureLevel.{max(FeatureLevel).name}"
+            reasons = [f"no feature level is {' or '.join(unknown)}: {example}"] if unknown else []
             if known:
                 above = f"none of {', '.join(level.name for level in known)} is at most {self._feature_level.name}"
                 reasons.insert(0, f"{above}, the level of this device")
@@ -170,7 +175,8 @@ class Device:
         Raises:
             TypeError: It is no integer.
         """
-        member = coerce_member(TensorDataType, _integer("data_type", data_type))
+        number = _integer("data_type", data_type, "a dmlcpu.TensorDataType, such as TensorDataType.UINT8")
+        member = coerce_member(TensorDataType, number)
         return is_data_type_supported(self._feature_level, member)
 
     def create_operator(self, desc: OperatorDesc) -> Operator:
@@ -196,7 +202,8 @@ class Device:
             told = "; create_operator makes one of a desc" if isinstance(operator, OperatorDesc) else ""
             raise TypeError(f"expected an Operator, got an object of type {type(operator).__name__}{told}")
         if operator.device != self:
-            raise DmlError(f"{operator.type.name}: the operator was created by another device, {operator.device!r}")
+            another = f"created by another device, {operator.device!r}, than compiles it, {self!r}"
+            raise DmlError(f"{operator.type.name}: the operator was {another}")
         check_flags(flags)
         compiled = CompiledOperator(operator)
         print_plan(compiled)
@@ -229,7 +236,7 @@ def _made_again(kind: type[Device], feature_level: FeatureLevel, num_threads: in
 
 def check_flags(flags: ExecutionFlags) -> None:
     """Raise ValueError for a flag that does not exist."""
-    number = _integer("flags", flags)
+    number = _integer("flags", flags, "dmlcpu.ExecutionFlags, such as ExecutionFlags.NONE")
     if number & ~sum(ExecutionFlags):
         raise ValueError(
             f"flags={shown(number)}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"

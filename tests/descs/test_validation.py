@@ -90,7 +90,7 @@ def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, A
             CONVOLUTION,
             {"filter_scale_tensor": tensor(F32, 4)},
             "QUANTIZED_LINEAR_CONVOLUTION: filter_scale_tensor: got sizes (4,), expected one element or sizes "
-            "(1, 4, 1, ...), a value for each channel of output_tensor.sizes[1]",
+            "(1,), a value for each channel, output_tensor.sizes[1] = 4",
         ),
         (
             POOLING,

@@ -26,10 +26,10 @@ class ChannelSizes:
         for name, tensor in values.present(self.names):
             if self.or_one_element and max(tensor.sizes) == 1:
                 continue
-            rank = len(tensor.sizes)
-            if tensor.sizes != (1, channels, 1, 1, 1, 1, 1, 1)[:rank]:
+            sizes = (1, channels, 1, 1, 1, 1, 1, 1)[: len(tensor.sizes)]
+            if tensor.sizes != sizes:
                 choice = "one element or " if self.or_one_element else ""
-                expected = f"{choice}sizes (1, {channels}, 1, ...), a value for each channel of {self.channels}"
+                expected = f"{choice}sizes {sizes}, a value for each channel, {self.channels} = {channels}"
                 return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
         return None
 

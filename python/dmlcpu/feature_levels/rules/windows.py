@@ -22,18 +22,15 @@ class ArrayLengths:
     check: ClassVar[Check] = Check.ARRAY_LENGTH
 
     def violation(self, values: DescValues) -> Violation | None:
-        """Return the first array that is too short, too long, or not as long as the first."""
+        """Return the first array that is too short or too long; which is longer, where they differ, is too long."""
         needed = len(values.tensors[self.spatial].sizes) - 2
-        first = len(values.arrays[self.names[0]])
-        for name in self.names:
-            given = len(values.arrays[name])
-            if given < needed or (self.exact and given > needed):
-                bound = "" if self.exact else "at least "
+        lengths = {name: len(values.arrays[name]) for name in self.names}
+        are_equal = len({*lengths.values()}) == 1
+        for name, given in lengths.items():
+            if given < needed or (given > needed and (self.exact or not are_equal)):
+                bound = "at least " if are_equal and not self.exact else ""
                 expected = f"{bound}{needed}, one for each spatial axis of {self.spatial}"
                 return Violation(self.check, name, counted(given, "entry", "entries"), expected)
-            if given != first:
-                got = counted(given, "entry", "entries")
-                return Violation(self.check, name, got, f"{first}, as {self.names[0]}")
         return None
 
 
