@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -259,6 +259,20 @@ class Expression:
     # numpy's operators must not take an expression apart.
     __array_ufunc__ = None
 
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raise TypeError: numpy would make an array of one object."""
+        raise TypeError("an expression has no elements; expression.placeholder() is an array of its shape, for views")
+
+    if not TYPE_CHECKING:  # to whom all names would be there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError."""
+            field = _FIELDS_BY_ATTRIBUTE.get(name)
+            told = f"; expression.desc.{field} tells it" if field else ""
+            if not told and hasattr(np.ndarray, name) and name[0] != "_":
+                told = "; views are made of expression.placeholder(), and functions of dmlcpu compute"
+            raise AttributeError(f"an Expression has no attribute {name!r}{told}", name=name, obj=self)
+
     def __new__(cls, *args: object, **kwargs: object) -> Expression:
         """Raise TypeError: a builder alone knows the numbers of its tensors."""
         raise TypeError("expressions are made by input_tensor and by functions of expressions, not by their class")
@@ -304,6 +318,10 @@ class Expression:
                [1. , 2.5]], dtype=float32)
         """
         return new_placeholder(self, self.desc)
+
+
+# What arrays tell, by the field of a desc that tells it of an expression.
+_FIELDS_BY_ATTRIBUTE: Final = {"dtype": "data_type", "shape": "sizes", "strides": "element_strides"}
 
 
 def _new_expression(builder: GraphBuilder, value: int, desc: TensorDesc) -> Expression:
