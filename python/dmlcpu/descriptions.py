@@ -64,7 +64,7 @@ class NodeArg:
     """
 
     name: str
-    shape: list[int | str | None]
+    shape: list[int | str | None] = field(hash=False)
     type: str
 
 

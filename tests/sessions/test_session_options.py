@@ -65,7 +65,7 @@ def test_what_stands_in_for_names_that_are_not_here_is_told() -> None:
             dmlcpu.SessionOptions(),
             "add_initializer",
             "SessionOptions has no attribute 'add_initializer'; onnxruntime's is not here: "
-            "a session opens the model as its file is",
+            "initializers are those of the file: replace one by onnx's load, numpy_helper.from_array and save",
         ),
     ):
         with pytest.raises(AttributeError) as raised:

@@ -54,11 +54,16 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
         "add_active_adapter",
         "add_external_initializers",
         "add_external_initializers_from_files_in_memory",
-        "add_initializer",
-        "register_custom_ops_library",
         "release_captured_graph",
         "set_load_cancellation_flag",
     ),
+    "initializers are those of the file: replace one by onnx's `load`, `numpy_helper.from_array` and `save`": (
+        "add_initializer",
+    ),
+    "custom operators are not supported: express them by ONNX's operators, or as functions of the model": (
+        "register_custom_ops_library",
+    ),
+    "nothing is ever sent to anybody": ("disable_telemetry_events", "enable_telemetry_events"),
     "`SessionOptions.intra_op_num_threads`, or the environment variable `DMLCPU_NUM_THREADS`": (
         "set_global_thread_pool_sizes",
     ),
@@ -67,7 +72,8 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
         "set_default_logger_verbosity",
     ),
     "`dmlcpu.__version__`, `dmlcpu.info()`": ("get_build_info", "get_version_string"),
-    "nothing: results do not depend on chance, and nothing else of onnxruntime's module is here": ("capi", "set_seed"),
+    "results do not depend on chance, but for operators of chance that onnxruntime runs": ("set_seed",),
+    "nothing takes its place: use the names of the package itself": ("capi",),
 }
 
 INSTEAD: Final[Mapping[str, str]] = {name: place for place, names in _PLACES.items() for name in names}

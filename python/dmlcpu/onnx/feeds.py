@@ -65,7 +65,8 @@ def checked_feeds(
             if name in own:
                 _check_constant(name, own[name], input_feed[name])
             elif name not in feeds:
-                raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
+                expected = f"one of {', '.join(feeds)}" if feeds else "none: the model has no inputs"
+                raise BindingError(f"got input {name!r}, expected {expected}", str(name))
     return feeds
 
 
@@ -101,11 +102,35 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
 
 
 def _hint(array: Array, value: ValueInfo) -> str:
-    """Return how an array becomes one that fits, where nothing but the type of its numbers does not."""
+    """Return how an array becomes one that fits, where its numbers are of another type, or its axes others."""
+    if array.dtype == value.dtype:
+        return "" if value.shape is None else _axes_hint(array.shape, value.shape)
     are_numbers = array.dtype.kind in "biuf" and value.dtype.kind in "biuf"
     if not are_numbers or not fits(array.shape, value.shape):
         return ""
     return f"; nothing is cast: np.asarray(x, np.{value.dtype.type.__name__})"
+
+
+# Of images the orders of axes that frameworks have, as numpy's transpose takes them from the one to the other.
+_ORDERS: Final = ((0, 3, 1, 2), (0, 2, 3, 1))
+
+
+def _axes_hint(given: Sequence[int], declared: Sequence[int | str | None]) -> str:
+    """Return how an array of other axes becomes one that fits, if the first is missing, or the channels are elsewhere.
+
+    >>> _axes_hint((16, 16, 3), ("batch", 3, 16, 16))
+    '; x[np.newaxis].transpose(0, 3, 1, 2) has the axes that are expected'
+    """
+    is_missing = len(given) == len(declared) - 1
+    shape = (1, *given) if is_missing else tuple(given)
+    made = "x[np.newaxis]" if is_missing else "x"
+    if is_missing and fits(shape, declared):
+        return f"; {made} adds the first axis"
+    if len(shape) == 4:
+        for order in _ORDERS:
+            if fits([shape[axis] for axis in order], declared):
+                return f"; {made}.transpose{order} has the axes that are expected"
+    return ""
 
 
 def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:

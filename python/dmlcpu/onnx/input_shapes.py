@@ -91,7 +91,8 @@ def shape_told(declared: _Declared) -> str:
     >>> shape_told(["batch", 3, None])
     '(batch, 3, ?)'
     """
-    return f"({', '.join('?' if length is None else str(length) for length in declared)})"
+    told = ", ".join("?" if length is None else str(length) for length in declared)
+    return f"({told},)" if len(declared) == 1 else f"({told})"
 
 
 def free_lengths(declared: Mapping[str, _Declared | None]) -> str | None:

@@ -11,12 +11,13 @@ from enum import IntEnum
 from functools import cache
 from operator import index
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from dmlcpu.onnx.absent_names import absent_attribute
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
+from dmlcpu.shown_values import counted
 
 __all__ = [
     "ExecutionMode",
@@ -107,6 +108,9 @@ def _typed(name: str, value: Any, wanted: type[Any]) -> Any:
     raise TypeError(f"{name}: got {got}, expected a value of type {wanted.__name__}{members}")
 
 
+_NO_ENTRY: Final = "no entry {!r} has been added"
+
+
 class _ForeignEntries:
     """Entries of onnxruntime's own options, which tell those alone that are asked for.
 
@@ -120,7 +124,7 @@ class _ForeignEntries:
         try:
             entry: str = self._options.get_session_config_entry(key)
         except Exception:  # whatever they raise of a key that they have not
-            raise KeyError(key) from None
+            raise KeyError(_NO_ENTRY.format(key)) from None
         return entry
 
     def __deepcopy__(self, memo: object) -> _ForeignEntries:
@@ -288,6 +292,8 @@ class RunOptions(_CheckedOptions):
         Raises:
             KeyError: No entry has this key.
         """
+        if key not in self._entries:
+            raise KeyError(_NO_ENTRY.format(key))
         return self._entries[key]
 
 
@@ -310,7 +316,9 @@ def get_all_providers() -> list[str]:
     return ["DmlCpuExecutionProvider", "CPUExecutionProvider"]
 
 
-def checked_providers(providers: str | Sequence[Any] | None) -> Sequence[Any] | None:
+def checked_providers(
+    providers: str | Sequence[Any] | None, provider_options: Sequence[Any] | None = None
+) -> Sequence[Any] | None:
     """Return a copy of the providers that a session is given, each a name or a name and options; they choose nothing.
 
     One name alone is taken, too.
@@ -319,6 +327,7 @@ def checked_providers(providers: str | Sequence[Any] | None) -> Sequence[Any] | 
 
     Raises:
         TypeError: They are no sequence of names.
+        ValueError: There are not as many of their options.
     """
     if isinstance(providers, str):
         providers = [providers]
@@ -333,6 +342,9 @@ def checked_providers(providers: str | Sequence[Any] | None) -> Sequence[Any] | 
                 f"provider {name!r} is not available and ignored; available: {', '.join(get_available_providers())}",
                 stacklevel=3,
             )
+    if providers and provider_options and len(providers) != len(provider_options):
+        count = counted(len(providers), "provider")
+        raise ValueError(f"provider_options: got {len(provider_options)}, expected one for each of {count}")
     return None if providers is None else list(providers)
 
 

@@ -95,7 +95,7 @@ class InferenceSession:
         # The working directory may be another one when the file is read again.
         self._location = self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
         self._options = checked_options(sess_options)
-        self._providers = checked_providers(providers)
+        self._providers = checked_providers(providers, provider_options)
         self._given_device = device
         self._device = checked_device(device, self._options)
         self._open()

@@ -54,4 +54,5 @@ def checked_device(device: Any, options: SessionOptions) -> Device:
     except DmlError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error}, or 0 for all processors" if count > 0 else str(error)) from None
+        # What the options ask for is told by their name, and else what the environment does.
+        raise ValueError(f"intra_op_{error}, or 0 for all processors" if count > 0 else str(error)) from None

@@ -42,7 +42,7 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     lengths = value.shape[:named]
     rows = reshaped(lowering, value, (math.prod(lengths), *value.shape[named:]))
     if isinstance(indices, Constant | Dequantized):
-        source = indices.source if isinstance(indices, Constant) else constant(indices, "the indices")
+        source = indices.source if isinstance(indices, Constant) else constant(indices, "the tensor of indices")
         return [chosen_by(lowering, rows, 0, constant_by(_named_rows, source, *lengths))]
     return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
 

@@ -206,7 +206,7 @@ def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Va
     """
     if not isinstance(indices, Constant | Dequantized):
         return looked_up(lowering, value, axis, computed(lowering, indices))
-    known = indices if isinstance(indices, FreeArray) else constant(indices, "the indices")
+    known = indices if isinstance(indices, FreeArray) else constant(indices, "the tensor of indices")
     return _gathered_by_constants(lowering, value, axis, known)
 
 

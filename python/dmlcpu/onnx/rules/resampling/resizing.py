@@ -95,7 +95,7 @@ def _axes(node: Node, shape: Sequence[int], inputs: Sequence[Value | None]) -> l
         for axis, size in zip(chosen, sizes, strict=True):
             axes[axis] = Axis(shape[axis], size, derived(_quotient, size, shape[axis]))
         return axes
-    scales = constant(given_scales, "the scales").astype(np.float32).reshape(-1)
+    scales = constant(given_scales, "the tensor of scales").astype(np.float32).reshape(-1)
     if scales.size != len(chosen) or not np.all((scales > 0) & (scales < 65536)):
         raise NotNative(f"scales {scales.tolist()}")
     for axis, scale in zip(chosen, scales, strict=True):
