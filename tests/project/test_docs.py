@@ -7,12 +7,18 @@ import inspect
 import re
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlcpu
+from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.onnx import model_values
 from dmlcpu.onnx.absent_names import INSTEAD
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.schema import FieldKind
+from onnx_models import Builder, assert_like_onnxruntime, coded, floats
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -45,6 +51,39 @@ def test_names_of_onnxruntime_are_here_or_not_as_the_guide_says() -> None:
     assert {name: place for names, place in rows for name in re.findall(r"`(\w+)`", names)} == INSTEAD
     for name in INSTEAD:
         assert not any(hasattr(place, name) for place in places), name
+
+
+def test_the_rule_that_is_shown_is_one(monkeypatch: pytest.MonkeyPatch, random_numbers: np.random.Generator) -> None:
+    """With the test that is shown beside it."""
+    rule, test = re.findall(r"```python\n(.*?)```", (DOCS / "onnx.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {"__name__": "hard_swish"}
+    exec(rule, names)
+    assert names["RULES"].keys() <= RULES.keys()
+    monkeypatch.setattr(model_values, "RULES", {**RULES, **names["RULES"]})
+    parts = {"Builder": Builder, "assert_like_onnxruntime": assert_like_onnxruntime, "coded": coded, "floats": floats}
+    names = {"np": np, **parts}
+    exec(test, names)
+    names["test_hard_swish"](random_numbers)
+
+
+def test_the_fields_of_descs_are_those_of_the_tables() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    listed = text.split("| desc | inputs | inputs that may be None | outputs | others |\n")[1].split("\n\n")[0]
+    told = {}
+    for row in listed.splitlines()[1:]:
+        desc, *groups = ([*re.findall(r"`([^`]+)`", cell)] for cell in row.split("|")[1:-1])
+        told[getattr(dmlcpu, desc[0]).operator_type] = groups
+    arrays = (FieldKind.INPUT_ARRAY,)  # whose entries are told
+    known = {
+        operator: [
+            [field.name for field in schema.tensors if field not in schema.outputs and not field.history[0].optional],
+            [field.name for field in schema.tensors if field not in schema.outputs and field.history[0].optional],
+            [field.name for field in schema.outputs],
+            [field.name for field in schema.fields if not field.history and field.kind not in arrays],
+        ]
+        for operator, schema in OPERATORS.items()
+    }
+    assert told == known
 
 
 def test_folders_of_the_native_sources_are_told_of() -> None:

@@ -259,11 +259,12 @@ class Expression:
     # numpy's operators must not take an expression apart.
     __array_ufunc__ = None
 
-    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        """Raise TypeError: numpy would make an array of one object."""
-        raise TypeError("an expression has no elements; expression.placeholder() is an array of its shape, for views")
+    if not TYPE_CHECKING:  # to whom all names would be there, and an expression were an array
 
-    if not TYPE_CHECKING:  # to whom all names would be there
+        def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+            """Raise TypeError: numpy would make an array of one object."""
+            told = "expression.placeholder() is an array of its shape, for views"
+            raise TypeError(f"an expression has no elements; {told}")
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError."""
