@@ -204,10 +204,10 @@ def _print(rows: Sequence[Row], whole: Sequence[Row]) -> None:
     if not any(row.unoptimized for row in (*rows, *whole)):
         columns.pop()
     print_table(columns, [cell[: len(columns)] for cell in cells])
-    typer.echo(_verdict(rows, "operators") if rows else _verdict(whole, "outputs"))
+    typer.echo(_verdict(rows) if rows else _verdict(whole, "outputs"))
 
 
-def _verdict(rows: Sequence[Row], what: str) -> str:
+def _verdict(rows: Sequence[Row], what: str = "operators") -> str:
     """Return whether operators, or outputs, are as they should be, how many differ, and the first that does."""
     differing = [row for row in rows if row.difference.first is not None]
     large = [row for row in rows if row.is_large]
