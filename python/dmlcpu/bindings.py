@@ -19,7 +19,7 @@ from dmlcpu.exported_arrays import view_to_write
 from dmlcpu.nibbles import packed, packed_length, unpacked
 from dmlcpu.schema import place_of
 from dmlcpu.shown_values import counted
-from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_elements
+from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
 
 __all__ = ["BindingResolver", "TensorBinding", "as_array"]
 
@@ -133,11 +133,15 @@ class TensorBinding:
         return f"{name} of shape {shape}, {layout}, or contiguous 1-D with at least {counted(elements, 'element')}"
 
     def cast_told(self, array: np.ndarray[Any, Any]) -> str:
-        """Say how an input of numbers of another type becomes one that fits; "" of anything else."""
+        """Say how an input of wider numbers of a kind becomes one that fits; "" of anything else, such as codes."""
         assert self.desc is not None
-        if self.output or is_four_bits(self.desc.data_type) or array.dtype.kind not in "biuf":
+        if self.output or is_four_bits(self.desc.data_type):
             return ""
-        return f"; nothing is cast: np.asarray(x, np.{self.desc.data_type.name.lower()})"
+        wanted, given = dtype_of(self.desc.data_type), array.dtype
+        are_of_a_kind = (given.kind == "f") == (wanted.kind == "f") and given.kind in "iuf"
+        if given.itemsize <= wanted.itemsize or not are_of_a_kind:
+            return ""
+        return f"; nothing is cast: np.asarray(x, np.{wanted.name})"
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:

@@ -154,14 +154,15 @@ class Device:
         <FeatureLevel.LEVEL_4_1: 16640>
         """
         if not isinstance(levels, Iterable) or isinstance(levels, str | bytes):
-            raise TypeError(f"levels={shown(levels)}; expected a sequence of dmlcpu.FeatureLevels")
+            raise TypeError(f"levels={shown(levels)}; expected a sequence of FeatureLevels")
         given = list(levels)
         known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]
         if not supported:
             unknown = [shown(coerce_integer(level)) for level in given if level not in known]
-            example = f"a dmlcpu.FeatureLevel is expected, such as FeatureLevel.{max(FeatureLevel).name}"
-            reasons = [f"no feature level is {' or '.join(unknown)}: {example}"] if unknown else []
+            reasons = [f"no feature level is {' or '.join(unknown)}"] if unknown else []
+            if any(type(coerce_integer(level)) is not int for level in given):
+                reasons.append(f"expected members of dmlcpu.FeatureLevel, such as {max(FeatureLevel).name}")
             if known:
                 above = f"none of {', '.join(level.name for level in known)} is at most {self._feature_level.name}"
                 reasons.insert(0, f"{above}, the level of this device")

@@ -198,7 +198,10 @@ def test_check_feature_levels_takes_a_sequence() -> None:
     [
         ([], "levels: got none, expected at least one FeatureLevel"),
         ([0x9000], "no feature level is 36864"),
-        ((1, "LEVEL_1_0"), "no feature level is 1 or 'LEVEL_1_0'"),
+        (
+            (1, "LEVEL_1_0"),
+            "no feature level is 1 or 'LEVEL_1_0'; expected members of dmlcpu.FeatureLevel, such as LEVEL_6_4",
+        ),
     ],
 )
 def test_check_feature_levels_without_a_level(levels: Any, message: str) -> None:

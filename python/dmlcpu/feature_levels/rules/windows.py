@@ -28,7 +28,7 @@ class ArrayLengths:
         are_equal = len({*lengths.values()}) == 1
         for name, given in lengths.items():
             if given < needed or (given > needed and (self.exact or not are_equal)):
-                bound = "at least " if are_equal and not self.exact else ""
+                bound = "at least " if given < needed and not self.exact else ""
                 expected = f"{bound}{needed}, one for each spatial axis of {self.spatial}"
                 return Violation(self.check, name, counted(given, "entry", "entries"), expected)
         return None
