@@ -229,7 +229,7 @@ def test_an_operand_that_is_not_there_is_told_of(reader: str) -> None:
 
 @pytest.mark.parametrize(
     ("operator", "count", "message"),
-    [("Concat", 2, "its attribute 'axis' is missing"), ("Gather", 1, "it has 1 input, or one with fewer axes")],
+    [("Concat", 2, "its attribute 'axis' is missing"), ("Gather", 1, "got 1 input, expected 2")],
 )
 def test_what_nodes_lack(operator: str, count: int, message: str) -> None:
     builder = Builder(3)

@@ -90,7 +90,9 @@ def test_lengths_that_no_plan_is_made_for() -> None:
 def test_what_only_another_runtime_knows_not_to_fit() -> None:
     """Only a rule tells shapes in its words: of nodes that follow others without a kernel onnxruntime does."""
     free, fixed = (dmlcpu.InferenceSession(_after_tan(length)) for length in (None, 3))
-    with pytest.raises(dmlcpu.BindingError, match=r"(?s)^nodes Tan \(Tan_0\).*; fed: a \(3, 3\), b \(2, 3\)$"):
+    with pytest.raises(
+        dmlcpu.BindingError, match=r"^nodes Tan \(Tan_0\); and 1 more: .*; fed: a \(3, 3\), b \(2, 3\)$"
+    ):
         free.run(None, zeros(a=(3, 3), b=(2, 3)))
     assert free.run(None, zeros(a=(3, 3), b=(3, 3)))[0].shape == (3, 3)
     assert fixed.run(None, zeros(a=(3, 3), b=(3, 3)))[0].shape == (3, 3)

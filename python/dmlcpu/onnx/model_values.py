@@ -25,10 +25,11 @@ from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node, as_cast
-from dmlcpu.onnx.refusals import NotFitting, NotFolded, NotNative
+from dmlcpu.onnx.refusals import NotFitting, NotFolded, NotNative, NotValid
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
+from dmlcpu.onnx.rules.zero_point_types import check_zero_points
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type
@@ -171,6 +172,8 @@ class ModelValues:
                 results = self._results(node)
                 if len(results) < len(node.outputs) - node.outputs.count(""):  # what has been added is read by nothing
                     raise NotNative("more outputs than its operator has")
+            except NotValid as reason:
+                raise InvalidModelError(f"node {node}: {reason}") from None
             except NotNative as reason:
                 reasons[node.name] = str(reason)
                 if isinstance(reason, NotFitting):
@@ -257,6 +260,7 @@ class ModelValues:
         """
         rule = RULES.get((node.domain, node.operator))
         inputs = self._inputs(node, has_rule=rule is not None)
+        check_zero_points(node, inputs)
         is_lowered = rule is not None and node.name not in self._never_lowered
         is_constant = _reads_constants(node, inputs)
         is_foldable = is_constant and node.domain == ""

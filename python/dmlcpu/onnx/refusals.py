@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dmlcpu.errors import BindingError, InvalidModelError
 
-__all__ = ["NotFitting", "NotFolded", "NotNative", "RefusedRunError", "UnfitLengthsError"]
+__all__ = ["NotFitting", "NotFolded", "NotNative", "NotValid", "RefusedRunError", "UnfitLengthsError"]
 
 
 class NotNative(Exception):  # not an error: another runtime takes the node
@@ -13,6 +13,10 @@ class NotNative(Exception):  # not an error: another runtime takes the node
 
 class NotFitting(NotNative):
     """Operands of a node have shapes that no runtime takes together; the message tells them."""
+
+
+class NotValid(NotNative):
+    """A node is not valid ONNX, whoever runs it; the message tells what is wrong."""
 
 
 class NotFolded(NotNative):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -16,6 +16,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Elements, Tensor
 
 __all__ = [
+    "FOLLOWS",
     "ForeignModels",
     "ForeignNodes",
     "ForeignPart",
@@ -26,6 +27,10 @@ __all__ = [
     "can_be_fed",
     "fixed_part",
 ]
+
+
+FOLLOWS: Final = "it follows such a node"
+"""Why a node is in a part though it may have a kernel."""
 
 
 @dataclass(frozen=True, slots=True)

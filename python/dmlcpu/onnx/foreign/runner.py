@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.evaluator import evaluator_of
-from dmlcpu.onnx.foreign.parts import ForeignPart, OpenSession
+from dmlcpu.onnx.foreign.parts import FOLLOWS, ForeignPart, OpenSession
 from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
@@ -62,7 +63,7 @@ class ForeignRunner:
 
     def __init__(self, part: ForeignPart, num_threads: int, *, is_beside_native: bool = False) -> None:
         self._part, self._num_threads, self._is_beside_native = part, num_threads, is_beside_native
-        self._nodes = "; ".join(str(node) for node in part.nodes)
+        self._nodes = _named(part)
         self._queries = {node.inputs[0] for node in part.nodes if node.operator in _DIVIDING and node.inputs}
         self._inputs, self._outputs = tuple(part.inputs.items()), list(part.outputs)
         self._constants = {name: np.asarray(array, order="C") for name, array in _arrays(part).items()}
@@ -110,11 +111,11 @@ class ForeignRunner:
         """Open a session of the model; None if a model for the lengths at hand is to be tried."""
         nodes = _told(self._part)
         if self._part.by_reference:
-            return _reference(self._part, self._model.whole(), f"nodes {nodes}")
+            return _reference(self._part, self._model.whole(), nodes)
         opened = self._opened_by_onnxruntime(nodes)
         if isinstance(opened, OpenSession):
             return opened
-        return None if self._constants else _reference(self._part, self._model.whole(), f"nodes {nodes}: {opened}")
+        return None if self._constants else _reference(self._part, self._model.whole(), nodes, opened)
 
     def _opened_by_onnxruntime(self, nodes: str) -> OpenSession | str:
         """Open a session of onnxruntime's; where it takes the model with no set of its optimizers return why."""
@@ -185,7 +186,7 @@ class ForeignRunner:
                 results = self._session.run(self._outputs, feeds)
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
             read = [values[name] for _, name in self._inputs]
-            failed = _run_error(error, self._part.unfit, f"nodes {self._nodes}: {error}", read)
+            failed = _run_error(error, self._part.unfit, f"{self._nodes}: {_in_short(str(error))}", read)
             if type(failed) is UnfitLengthsError and self.provider != "onnxruntime" and not self._part.unfit:
                 failed = InvalidModelError(str(failed))  # which onnxruntime has refused, whatever the lengths are
             raise failed from None
@@ -195,7 +196,7 @@ class ForeignRunner:
             elif isinstance(result, np.ndarray | np.generic):
                 values[name] = np.asarray(result)
             else:
-                raise InvalidModelError(f"nodes {self._nodes}: their result {name} is no tensor")
+                raise InvalidModelError(f"{self._nodes}: their result {name} is no tensor")
         return ()
 
     def can_run_packed(self, outputs: Sequence[str]) -> bool:
@@ -233,7 +234,7 @@ class ForeignRunner:
         shapes |= {name: feed.shape for name, feed in feeds.items()}
         for name, shape in shapes.items():
             if shape[:1] == (0,) or (name in self._queries and 0 in shape):
-                raise InvalidModelError(f"nodes {self._nodes}: got {name} of shape {shape}, expected some queries")
+                raise InvalidModelError(f"{self._nodes}: got {name} of shape {shape}, expected some queries")
 
 
 def _run_error(error: Exception, unfit: str, message: str, read: Sequence[Any]) -> Exception:
@@ -256,10 +257,25 @@ def _arrays(part: ForeignPart) -> Mapping[str, Array]:
 
 
 def _told(part: ForeignPart) -> str:
-    """Return the first nodes of a part, and why no kernel computes them, for a message."""
-    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
-    more = len(part.nodes) - _MOST_NODES_TOLD
-    return f"{nodes}; and {more} more" if more > 0 else nodes
+    """Return the first nodes of a part that no kernel computes, why, and how many follow them, for a message."""
+    causes = [node for node in part.nodes if part.reasons[node.name] != FOLLOWS]
+    told = [f"{node}: {part.reasons[node.name]}" for node in causes[:_MOST_NODES_TOLD]]
+    more, following = len(causes) - len(told), len(part.nodes) - len(causes)
+    told += [f"and {more} more"] * (more > 0)
+    told += [f"and {following} that follow{'s' if following == 1 else ''}"] * (following > 0)
+    return "; ".join(told)
+
+
+def _named(part: ForeignPart) -> str:
+    """Return which nodes of a part no kernel computes, for a message of what is wrong with them."""
+    causes = [str(node) for node in part.nodes if part.reasons[node.name] != FOLLOWS][:_MOST_NODES_TOLD]
+    rest = len(part.nodes) - len(causes)
+    return f"{'nodes' if rest or len(causes) > 1 else 'node'} {'; '.join(causes)}{f'; and {rest} more' * (rest > 0)}"
+
+
+def _in_short(refusal: str) -> str:
+    """Return what onnxruntime says of a model without its numbers and names for errors, in one line."""
+    return " ".join(re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", refusal).split())
 
 
 def _disabled(part: ForeignPart) -> Sequence[list[str]]:
@@ -314,15 +330,23 @@ def _is_blockwise(graph: onnx.GraphProto) -> bool:
     )
 
 
-def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> OpenSession:
-    """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
+def _reference(part: ForeignPart, proto: onnx.ModelProto, nodes: str, refusal: str = "") -> OpenSession:
+    """Return onnx's reference evaluator for a part, if the part is valid ONNX.
+
+    Args:
+        part: The part.
+        proto: Its model.
+        nodes: Which those are, and why no kernel computes them, for a message.
+        refusal: What onnxruntime says of them, if it has been asked.
+    """
+    nodes = f"{'node' if len(part.nodes) == 1 else 'nodes'} {nodes}"
     if any(map(_says_too_much, part.nodes)):
-        raise InvalidModelError(refusal)
+        raise InvalidModelError(": ".join(filter(None, (nodes, _in_short(refusal)))))
     try:
         inferred(proto, check_type=True, strict_mode=True)
         return OpenSession("onnx.reference", evaluator_of(proto), os.getpid())
     except Exception as error:  # whatever the checker or an operator without a reference raises
-        raise InvalidModelError(f"{refusal} ({error})") from None
+        raise InvalidModelError(f"{nodes}: {_in_short(refusal or str(error))}") from None
 
 
 def _says_too_much(node: Node) -> bool:

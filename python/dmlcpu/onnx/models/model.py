@@ -24,8 +24,10 @@ from dmlcpu.onnx.models.inlined_graphs import Inliner
 from dmlcpu.onnx.models.local_functions import without_calls
 from dmlcpu.onnx.models.loops import Loops
 from dmlcpu.onnx.models.nodes import Node, free_names, node_of, ordered, short_domain
+from dmlcpu.onnx.models.operator_forms import check_forms
+from dmlcpu.onnx.models.other_formats import format_of
 from dmlcpu.onnx.models.serialized import without_large_constants
-from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, constant_of, has_external_data, make_dense
+from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, absent_file, constant_of, has_external_data, make_dense
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 
@@ -36,6 +38,9 @@ __all__ = ["Model", "ValueInfo", "is_fixed", "load_model", "output_info"]
 
 # A domain that runtimes take for imported, as tools leave that out: version 1.
 _ALWAYS_IMPORTED: Final = "com.microsoft"
+# The newest versions that rules have been written for: later ones may mean something else by the same words.
+_NEWEST: Final = {"": 28, "ai.onnx.ml": 5, _ALWAYS_IMPORTED: 1}
+_NEWEST_FORMAT: Final = 14
 
 # Bytes of a file from which on it pays to look for its large constants.
 _LARGE_FILE: Final = 1 << 22
@@ -112,15 +117,17 @@ def load_model(
     try:
         proto = onnx.load_model_from_string(rest)
     except _UNREADABLE as error:
-        raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
+        raise InvalidModelError(f"{source}: not an ONNX model: {format_of(data) or error}") from None
     if not proto.graph.node and not proto.graph.output:
-        raise InvalidModelError(f"{source}: it has no graph")
+        raise InvalidModelError(f"{source}: {format_of(data) or 'it has no graph'}")
     large = {**large, **make_dense(proto, to_run)}
     if not isinstance(model, bytes) and has_external_data(proto):
         try:
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
         except _UNREADABLE as error:
-            raise InvalidModelError(f"{source}: its external data cannot be read: {error}") from None
+            absent = absent_file(proto, Path(source).parent)
+            told = f"there is no {absent!r} beside it, which holds weights of its" if absent else str(error)
+            raise InvalidModelError(f"{source}: its external data cannot be read: {told}") from None
     if lengths is not None:
         lengths.fix(proto.graph)
     try:
@@ -136,9 +143,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
         proto.opset_import.add(domain=_ALWAYS_IMPORTED, version=1)
     versions = {short_domain(entry.domain): entry.version for entry in proto.opset_import}
-    for domain, version in versions.items():
-        if not 1 <= version < 1 << 31:
-            raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")
+    _check_versions(proto.ir_version, versions)
     constants: Mapping[str, Array] = {
         tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)
     }
@@ -152,6 +157,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
+    check_forms(nodes, versions)
     outputs = tuple(output_info(value) for value in proto.graph.output)
     returned = [value.name for value in outputs]
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, returned)
@@ -164,6 +170,24 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
         nodes = without_blocked_channels(nodes, versions, {*returned}, names, partial(free_names, nodes, values))
     inliner = Inliner(versions, nodes, values)
     return Model(proto, inputs, outputs, nodes, constants, Branches(inliner), Loops(inliner))
+
+
+def _check_versions(format_version: int, versions: Mapping[str, int]) -> None:
+    """Check that a model is not of versions that mean what is not known here.
+
+    Raises:
+        InvalidModelError: It is.
+    """
+    if format_version > _NEWEST_FORMAT:
+        raise InvalidModelError(
+            f"model: got version {format_version} of ONNX's format, expected {_NEWEST_FORMAT} or less"
+        )
+    for domain, version in versions.items():
+        newest = _NEWEST.get(domain, (1 << 31) - 1)
+        if not 1 <= version <= newest:
+            of = f"the operators of the domain {domain!r}" if domain else "ONNX's operators"
+            hint = "" if version < newest else f": export it for opset {newest}"
+            raise InvalidModelError(f"model: got version {version} of {of}, expected one from 1 to {newest}{hint}")
 
 
 def output_info(value: onnx.ValueInfoProto) -> ValueInfo:

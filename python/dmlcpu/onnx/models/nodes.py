@@ -11,6 +11,7 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.constant_arrays import Array
+from dmlcpu.onnx.models.attribute_values import CHECKED, check_values
 from dmlcpu.onnx.models.subgraphs import graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import array_of
 
@@ -29,8 +30,7 @@ __all__ = [
     "shortened",
 ]
 
-# Looking them up in the class takes longer than comparing with them.
-_INT: Final = onnx.AttributeProto.INT
+# Looking it up in the class takes longer than comparing with it.
 _INTS: Final = onnx.AttributeProto.INTS
 
 
@@ -112,48 +112,13 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
         attributes = {attribute.name: _attribute(attribute) for attribute in given}
     except Exception as error:  # whatever a malformed attribute makes onnx raise
         raise InvalidModelError(f"node {name} ({operator}): {error}") from None
+    if len(attributes) < len(given):
+        raise InvalidModelError(f"node {name} ({operator}): two of its attributes have one name")
     subgraphs = [*graphs_within(given)] if given else []
-    if subgraphs or not _COUNTS.isdisjoint(attributes):
-        _check_counts(name, proto, given, subgraphs)
+    if subgraphs or not CHECKED.isdisjoint(attributes):
+        check_values(name, proto, given, subgraphs)
     reads = _reads(inputs, subgraphs)
     return Node(name, domain, operator, versions[domain], inputs, outputs, attributes, reads, proto)
-
-
-# Attributes that runtimes divide by, or by a power of, before they look at them.
-_COUNTS: Final = frozenset(
-    (
-        "block_size",
-        "blocksize",
-        "dilations",
-        "group",
-        "kernel_shape",
-        "num_groups",
-        "num_heads",
-        "num_outputs",
-        "strides",
-    )
-)
-
-
-def _check_counts(
-    name: str,
-    proto: onnx.NodeProto,
-    attributes: Sequence[onnx.AttributeProto],
-    subgraphs: Iterable[onnx.GraphProto],
-) -> None:
-    """Check the counts of a node, and of those within it."""
-    for attribute in attributes:
-        if attribute.name not in _COUNTS:
-            continue
-        kind = attribute.type
-        counts = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
-        least = 0 if attribute.name == "block_size" else 1  # 0, its default, says that there are no blocks
-        if kind in (_INT, _INTS) and not least <= min(counts, default=1) <= max(counts, default=1) < 2**31:
-            got, wanted = f"{attribute.name} {list(counts)}", f"numbers from {least} to {2**31 - 1}"
-            raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected {wanted}")
-    for graph in subgraphs:
-        for node in graph.node:
-            _check_counts(node.name or name, node, node.attribute, graphs_within(node.attribute))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

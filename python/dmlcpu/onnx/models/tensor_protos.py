@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os.path
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +16,7 @@ from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.tensor import row_major_strides
 
-__all__ = ["LARGEST_RANK", "array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
+__all__ = ["LARGEST_RANK", "absent_file", "array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
 
 # Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
 # of its numbers.
@@ -53,7 +55,12 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
         Exception: Whatever a malformed tensor makes numpy or onnx raise.
     """
     plain = _PLAIN.get(tensor.data_type)
-    if plain is None or tensor.data_location == _EXTERNAL or tensor.HasField("segment"):
+    if tensor.data_location == _EXTERNAL:
+        where = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+        raise ValueError(
+            f"its elements are in a file of their own, {where!r}: pass the path of the model, not its bytes"
+        )
+    if plain is None or tensor.HasField("segment"):
         if raw_data is not None:
             tensor.raw_data = bytes(raw_data)
         whole: Array = onnx.numpy_helper.to_array(tensor)
@@ -73,6 +80,16 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
 def has_external_data(model: onnx.ModelProto) -> bool:
     """Return whether the elements of some tensor are in another file."""
     return any(tensor.data_location == _EXTERNAL for tensor in tensors_of(model))
+
+
+def absent_file(model: onnx.ModelProto, folder: Path) -> str:
+    """Return the name of a file that a model has elements in and that is not in its folder; "" if all are there."""
+    for tensor in tensors_of(model):
+        if tensor.data_location == _EXTERNAL:
+            for entry in tensor.external_data:
+                if entry.key == "location" and not os.path.lexists(folder / entry.value):
+                    return str(entry.value)
+    return ""
 
 
 def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

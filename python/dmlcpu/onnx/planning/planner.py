@@ -23,11 +23,11 @@ from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.constants.following import free_axes
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_together
-from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, ForeignPart, can_be_fed, fixed_part
+from dmlcpu.onnx.foreign.parts import FOLLOWS, ForeignModels, ForeignNodes, ForeignPart, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign.turns import Surroundings, holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign.types import told_types
 from dmlcpu.onnx.model_values import MALFORMED, ModelValues, outer_value
-from dmlcpu.onnx.models.model import Model, is_fixed
+from dmlcpu.onnx.models.model import Model, ValueInfo, is_fixed
 from dmlcpu.onnx.models.nodes import Node, reaching
 from dmlcpu.onnx.native_partition import NativePartition, desc_of
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
@@ -171,6 +171,8 @@ class _Planner:
     def _outputs(self) -> tuple[str | Array, ...]:
         """Return the outputs of the model, names of values or constants; of some a run tells the shape."""
         values = self._computed_outputs()
+        for output in self._model.outputs:
+            _check_type(output, values.get(output.name))
         given = ((output.name, values.get(output.name)) for output in self._model.outputs)
         # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
         return tuple(
@@ -220,7 +222,7 @@ class _Planner:
         read_later = self._read_by(remaining)
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
         reads = {name: self._elements(name) for name in values_read((*weights, *taken), ())}
-        told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
+        told = {node.name: reasons.get(node.name, FOLLOWS) for node in taken}
         foreign = ForeignNodes(taken, weights, told, reads, outputs)
         reads_nothing = any(has_no_elements(value.shape) for value in reads.values())
         unknown = self._learn(foreign) if remaining or reads_nothing else ()
@@ -294,6 +296,22 @@ class _Planner:
             if graph is not None:
                 yield LoweredGraph(own, graph, tuple(partition.imported), tuple(partition.exported.values()))
             yield from foreign
+
+
+def _check_type(output: ValueInfo, value: Tensor | Array | None) -> None:
+    """Check that an output is of the type that the model tells, if it tells one of numpy's.
+
+    Raises:
+        InvalidModelError: It is of another one.
+    """
+    if (
+        value is None
+        or value.dtype == output.dtype
+        or output.dtype.kind not in "biuf"
+        or value.dtype.kind not in "biuf"
+    ):
+        return
+    raise InvalidModelError(f"output {output.name!r}: its nodes make {value.dtype}, the model tells {output.dtype}")
 
 
 def _graph_of(partition: NativePartition) -> NativeGraph:

@@ -17,7 +17,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import check_tensor
 from dmlcpu.onnx.parameters import Parameters
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotNative, NotValid
 from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, as_value
 
 __all__ = [
@@ -137,11 +137,12 @@ def axis_within(axis: int, rank: int) -> int:
     """Return an axis of a value of so many axes, counted from the first one.
 
     Raises:
-        NotNative: The value has no such axis.
+        NotValid: The value has no such axis.
         TypeError: It is no integer.
     """
     if not -rank <= axis < rank:
-        raise NotNative(f"axis {axis} of {rank}")
+        wanted = f"one from {-rank} to {rank - 1}" if rank else "none, of a single element"
+        raise NotValid(f"got axis {axis}, expected {wanted}")
     return operator.index(axis) % rank
 
 

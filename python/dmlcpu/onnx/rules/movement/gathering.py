@@ -13,7 +13,7 @@ from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.movement_functions import LARGEST_ENDS
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotNative, NotValid
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by, gathered
 from dmlcpu.onnx.rules.movement.moved_values import sliced
@@ -69,6 +69,8 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     backwards: dict[int, Array | Derived] = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         length = value.shape[axis]
+        if step == 0:
+            raise NotValid(f"got step 0 along axis {axis}, expected another number")
         if step < 0:
             backwards[axis % rank] = derived(_places_backwards, start, end, step, length)
         else:

@@ -12,10 +12,11 @@ from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotNative, NotValid
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, shape_asked_for, written
 from dmlcpu.onnx.values import AffineTable, Dequantized, Tensor, Value, as_value
+from dmlcpu.shown_values import counted
 
 __all__ = ["RULES"]
 
@@ -81,13 +82,23 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if lengths is None and len(inputs) > 1 and inputs[1] is not None:
         lengths = integers(inputs[1], "the lengths")
     if lengths is None:
-        size = -(-value.shape[axis] // len(node.outputs))
-        lengths = [min(size, value.shape[axis] - size * index) for index in range(len(node.outputs))]
+        lengths = _equal_parts(node, value.shape[axis])
     if sum(lengths) != value.shape[axis] or len(lengths) != len(node.outputs):
         raise NotNative(f"parts of {lengths} along an axis of {value.shape[axis]}")
     starts = (sum(lengths[:index]) for index in range(len(lengths)))
     parts = [sliced_along(lowering, value, axis, start, length) for start, length in zip(starts, lengths, strict=True)]
     return written(node, parts)
+
+
+def _equal_parts(node: Node, length: int) -> Sequence[int]:
+    """Return the lengths of the parts of a Split that is told none."""
+    count = len(node.outputs)
+    if node.attributes.get("num_outputs", count) != count:
+        raise NotValid(f"got {counted(count, 'output')}, expected {node.attributes['num_outputs']}, its num_outputs")
+    if node.version < 18 and length % count:
+        raise NotValid(f"got {counted(count, 'output')} of {length} along the axis, expected equal parts")
+    size = -(-length // count)
+    return [min(size, length - size * index) for index in range(count)]
 
 
 def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -114,7 +125,12 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
             continue
         if not isinstance(codes, Tensor):
             raise NotNative("parts that are no codes")
-        parts.append(lowering.recoded(AffineTable(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
+        own = parameters_of(scale, zero_point, codes.dtype)
+        if own.dtype != codes.dtype:
+            raise NotValid(
+                f"got {own.dtype} for its input {index + 2}, expected {codes.dtype}, as its input {index} is"
+            )
+        parts.append(lowering.recoded(AffineTable(codes, own), parameters))
     axis = axis_within(node.attributes["axis"], len(parts[0].shape))
     parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
     if len(parts) > 1:

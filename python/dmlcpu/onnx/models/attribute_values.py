@@ -1,0 +1,104 @@
+"""What values attributes may have: those that runtimes do not look at before they compute by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import onnx
+
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.models.subgraphs import graphs_within
+
+__all__ = ["CHECKED", "check_values"]
+
+_INT: Final = onnx.AttributeProto.INT
+_INTS: Final = onnx.AttributeProto.INTS
+_STRING: Final = onnx.AttributeProto.STRING
+
+# What is divided by, or by a power of.
+_COUNTS: Final = frozenset(
+    (
+        "block_size",
+        "blocksize",
+        "dilations",
+        "group",
+        "kernel_shape",
+        "num_groups",
+        "num_heads",
+        "num_outputs",
+        "strides",
+    )
+)
+# What names a type of elements.
+_TYPES: Final = frozenset(("dtype", "output_dtype", "to"))
+_DATA_TYPES: Final = onnx.TensorProto.DataType.values()
+_PADDING: Final = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID", b"")
+CHECKED: Final = _COUNTS | _TYPES | {"auto_pad"}
+"""Names of attributes without which there is nothing to check."""
+
+
+def check_values(
+    name: str,
+    proto: onnx.NodeProto,
+    attributes: Sequence[onnx.AttributeProto],
+    subgraphs: Iterable[onnx.GraphProto],
+) -> None:
+    """Check the attributes of a node, and those of nodes within it.
+
+    Raises:
+        InvalidModelError: One is out of range, or contradicts another; the message names the node.
+    """
+    by_name = {attribute.name: attribute for attribute in attributes}
+    wrong = ""
+    for attribute in attributes:
+        if attribute.name in _COUNTS:
+            wrong = wrong or _wrong_count(attribute)
+        elif attribute.name in _TYPES and attribute.type == _INT and proto.domain in ("", "ai.onnx"):
+            wrong = wrong or _wrong_type(attribute)
+    if "auto_pad" in by_name or "pads" in by_name:
+        wrong = wrong or _wrong_padding(proto.op_type, by_name)
+    if wrong:
+        raise InvalidModelError(f"node {name} ({proto.op_type}): {wrong}")
+    for graph in subgraphs:
+        for node in graph.node:
+            check_values(node.name or name, node, node.attribute, graphs_within(node.attribute))
+
+
+def _wrong_count(attribute: onnx.AttributeProto) -> str:
+    kind = attribute.type
+    counts = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
+    least = 0 if attribute.name == "block_size" else 1  # 0, its default, says that there are no blocks
+    if kind in (_INT, _INTS) and not least <= min(counts, default=1) <= max(counts, default=1) < 2**31:
+        return f"got {attribute.name} {list(counts)}, expected numbers from {least} to {2**31 - 1}"
+    return ""
+
+
+def _wrong_type(attribute: onnx.AttributeProto) -> str:
+    is_left_out = attribute.i == onnx.TensorProto.UNDEFINED and attribute.name != "to"
+    if attribute.i in _DATA_TYPES and (attribute.i != onnx.TensorProto.UNDEFINED or is_left_out):
+        return ""
+    return f"got {attribute.name} {attribute.i}, expected the number of a type of ONNX's, such as 1 for FLOAT"
+
+
+def _wrong_padding(operator: str, attributes: dict[str, onnx.AttributeProto]) -> str:
+    automatic = attributes.get("auto_pad")
+    kind = automatic.s if automatic is not None and automatic.type == _STRING else b""
+    if kind not in _PADDING:
+        words = [word.decode() for word in _PADDING[:-1]]
+        return f"got auto_pad {kind.decode(errors='replace')!r}, expected {', '.join(words[:-1])} or {words[-1]}"
+    pads = [*attributes["pads"].ints] if "pads" in attributes else []
+    if kind not in (b"", b"NOTSET"):
+        # Poolings pass over them, as they do in onnxruntime.
+        if any(pads) and "Conv" in operator:
+            return f"got pads {pads} beside auto_pad {kind.decode()!r}, expected one of the two"
+        return ""
+    kernel = [*attributes["kernel_shape"].ints] if "kernel_shape" in attributes else []
+    if operator.endswith("Pool") and len(pads) == 2 * len(kernel) and _is_padding_alone(pads, kernel):
+        return f"got pads {pads}, expected less than the kernel has on each axis, {kernel}"
+    return ""
+
+
+def _is_padding_alone(pads: Sequence[int], kernel: Sequence[int]) -> bool:
+    """Return whether some window lies on padding alone, if it is not dilated: onnxruntime takes it for one."""
+    return any(pad >= length for pad, length in zip(pads, (*kernel, *kernel), strict=True))

@@ -1,0 +1,211 @@
+"""What nodes of ONNX's operators may be given, by the version of these that a model imports.
+
+``operator_forms.txt`` has a line for each form of an operator: its name, the version from which on it has this form,
+its inputs, its outputs and its attributes. Inputs and outputs are a character each (``1`` is needed, ``?`` may be
+absent, ``*`` is any number of further ones, ``+`` at least one), or ``-`` where there are none; an attribute that is
+needed has ``!`` behind its name. A test compares the file with onnx's schemas, which are not read here: the first of
+them takes as long as it takes to open a small model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.models.nodes import Node, short_domain
+from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.shown_values import counted
+
+__all__ = ["check_forms", "forms_of"]
+
+# What onnxruntime has, and some exporters write, in models of versions that ONNX has them not in: anything goes there.
+_EARLIER_IN_ONNXRUNTIME: Final = frozenset({"LayerNormalization", "MeanVarianceNormalization", "ThresholdedRelu"})
+_MANY: Final = 1 << 31
+_KINDS: Final[Mapping[str, int]] = dict(onnx.AttributeProto.AttributeType.items())
+_NAMES_OF_KINDS: Final = {number: name for name, number in _KINDS.items()}
+# As nodes have attributes of most kinds: a type, or of a tuple what stands for that of its elements.
+_LISTS: Final[Mapping[type, str]] = {int: "INTS", float: "FLOATS"}
+_TYPES: Final[Mapping[str, Any]] = {
+    "INT": int,
+    "FLOAT": float,
+    "STRING": bytes,
+    "TENSOR": np.ndarray,
+    "INTS": "INTS",
+    "FLOATS": "FLOATS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorForm:
+    """What a node of an operator may be given.
+
+    Attributes:
+        since: The version from which on this holds.
+        absent: Why there may be no such node; "" where there may.
+        inputs, outputs: A character for each, as in the file.
+        input_counts, output_counts: How many there may be.
+        kinds: Of its attributes, by name.
+        types: Of those as ``Node`` has them, if they are of a kind that most attributes are of.
+        needed: The names of the attributes that it has to have.
+    """
+
+    since: int
+    absent: str = ""
+    inputs: str = ""
+    outputs: str = ""
+    input_counts: range = range(0)
+    output_counts: range = range(0)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
+
+    def fits(self, node: Node) -> bool:
+        """Return whether a node is as most valid ones are, which is seen without its proto."""
+        if len(node.inputs) not in self.input_counts or len(node.outputs) not in self.output_counts:
+            return False
+        attributes, types = node.attributes, self.types
+        for name, value in attributes.items():
+            kind = type(value)
+            if kind is not types.get(name) and not (
+                kind is tuple and value and _LISTS.get(type(value[0])) is types.get(name, "")
+            ):
+                return False
+        if self.needed and not attributes.keys() >= self.needed:
+            return False
+        return "" not in node.inputs and "" not in node.outputs
+
+
+def check_forms(nodes: Iterable[Node], versions: Mapping[str, int]) -> None:
+    """Check that nodes of ONNX's operators, and those within them, are given what these take.
+
+    Args:
+        nodes: Of a model.
+        versions: Of the operators that it imports, by domain.
+
+    Raises:
+        InvalidModelError: One is not, or the version that the model imports has no such operator; the message names it.
+    """
+    forms: dict[str, OperatorForm | None] = {}  # looking one up here is quick
+    for node in nodes:
+        if node.domain == "":
+            operator = node.operator
+            form = (
+                forms[operator] if operator in forms else forms.setdefault(operator, _form_of(operator, node.version))
+            )
+            if form is not None and not form.fits(node):
+                _check(node.proto, str(node), form, versions)
+
+
+def _check(proto: onnx.NodeProto, node: str, form: OperatorForm | None, versions: Mapping[str, int]) -> None:
+    attributes = proto.attribute[:]
+    if form is not None:
+        if form.absent:
+            raise InvalidModelError(f"node {node}: {form.absent}; the model imports version {versions['']}")
+        _check_operands(node, "input", proto.input[:], form.inputs, form.input_counts)
+        _check_operands(node, "output", proto.output[:], form.outputs, form.output_counts)
+        _check_attributes(node, form, {attribute.name: attribute.type for attribute in attributes})
+    for graph in graphs_within(attributes):
+        for index, inner in enumerate(graph.node):
+            is_onnx = short_domain(inner.domain) == "" and "" in versions
+            own = _form_of(inner.op_type, versions[""]) if is_onnx else None
+            _check(inner, f"{inner.op_type} ({inner.name or f'{inner.op_type}_{index}'})", own, versions)
+
+
+@cache
+def _form_of(operator: str, version: int) -> OperatorForm | None:
+    """Return the form of an operator; None if anything goes, as of operators that are not ONNX's."""
+    forms = forms_of(operator)
+    for form in reversed(forms):
+        if form.since <= version:
+            return form
+    if not forms or operator in _EARLIER_IN_ONNXRUNTIME:
+        return None
+    return OperatorForm(0, f"ONNX has this operator from version {forms[0].since} of its operators on")
+
+
+def _check_operands(node: str, kind: str, names: Sequence[str], places: str, counts: range) -> None:
+    if len(names) not in counts:
+        most = counts.stop - 1
+        wanted = f"{counts.start} or more" if most >= _MANY else f"{counts.start}"
+        if counts.start < most < _MANY:
+            wanted = f"{counts.start} to {most}"
+        raise InvalidModelError(f"node {node}: got {counted(len(names), kind)}, expected {wanted}")
+    for index, (name, place) in enumerate(zip(names, places, strict=False)):
+        if not name and place == "1":
+            raise InvalidModelError(f"node {node}: its {kind} {index} is missing")
+
+
+def _check_attributes(node: str, form: OperatorForm, given: Mapping[str, int]) -> None:
+    for name, kind in given.items():
+        wanted = form.kinds.get(name)
+        if wanted is not None and kind != _KINDS[wanted]:
+            got = _NAMES_OF_KINDS.get(kind, f"kind {kind}")
+            raise InvalidModelError(f"node {node}: got {got} for its attribute {name!r}, expected {wanted}")
+        if wanted is None and not name.startswith("__"):  # by which tools mark what is their own
+            raise InvalidModelError(f"node {node}: {_of_unknown_attribute(node, form, name)}")
+    for name in sorted(form.needed - given.keys()):
+        raise InvalidModelError(f"node {node}: its attribute {name!r} is missing")
+
+
+def _of_unknown_attribute(node: str, form: OperatorForm, name: str) -> str:
+    """Return what is wrong with an attribute that an operator does not have in a version."""
+    having = [other.since for other in forms_of(node.split(" ")[0]) if name in other.kinds]
+    if having:
+        when = f"from version {having[0]} of ONNX's operators on" if having[0] > form.since else "in earlier versions"
+        return f"it has an attribute {name!r} {when}"
+    from difflib import get_close_matches  # here: only a mistake needs it
+
+    near = get_close_matches(name, form.kinds, 1)
+    wanted = f"{near[0]!r}" if near else f"one of {', '.join(form.kinds)}" if form.kinds else "none"
+    return f"got an attribute {name!r}, expected {wanted}"
+
+
+@cache
+def forms_of(operator: str) -> tuple[OperatorForm, ...]:
+    """Return the forms of an operator of ONNX's by version; none if it has no such operator."""
+    return tuple(map(_parsed, _lines().get(operator, ())))
+
+
+@cache
+def _lines() -> Mapping[str, Sequence[str]]:
+    """Return the lines of the file by operator."""
+    lines: dict[str, list[str]] = {}
+    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
+        operator, form = line.split(" ", 1)
+        lines.setdefault(operator, []).append(form)
+    return lines
+
+
+def _parsed(line: str) -> OperatorForm:
+    since, inputs, *rest = line.split(" ")
+    if inputs == "removed":
+        return OperatorForm(int(since), f"ONNX has this operator no more from version {since} of its operators on")
+    outputs, *attributes = rest
+    pairs = [attribute.split(":") for attribute in attributes]
+    kinds = {name.rstrip("!"): kind for name, kind in pairs}
+    return OperatorForm(
+        int(since),
+        "",
+        inputs,
+        outputs,
+        _counts(inputs),
+        _counts(outputs),
+        kinds,
+        {name: _TYPES[kind] for name, kind in kinds.items() if kind in _TYPES},
+        frozenset(name[:-1] for name, _ in pairs if name.endswith("!")),
+    )
+
+
+def _counts(places: str) -> range:
+    """Return how many operands there may be."""
+    places = places.strip("-")
+    # Before further ones, optional operands are there by an empty name.
+    least = max(places.rfind("1") + 1, places.rfind("+") + 1, places.rfind("*"))
+    return range(least, _MANY + 1 if places.endswith(("*", "+")) else len(places) + 1)
