@@ -28,6 +28,7 @@ Tensors = dict[str, "StridedTensor | None"]
 
 SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION, LOGARITHM, SINE, COSINE = 1, 2, 3, 6, 13, 19, 20
 QUANTIZED_TO_16_BITS, QUANTIZED_TO_FLOAT8_E4M3, QUANTIZED_TO_FLOAT8_E5M2 = 21, 22, 23
+ARCTANGENT, ARCSINE, ARCCOSINE, HYPERBOLIC_SINE, HYPERBOLIC_COSINE = 30, 31, 32, 33, 34
 
 
 def bits_of(value: float) -> int:
@@ -84,7 +85,7 @@ def test_unary_of_all_magnitudes(devices: Devices, random_numbers: np.random.Gen
     anything = random_numbers.integers(0, 2**32, 100_001, np.uint32).view(np.float32)
     near = random_numbers.uniform(-110, 110, 30_000).astype(np.float32)
     edges = np.float32(
-        [0.625, 0.9375, 4, 10, 88.72284, 87.33655, 89, 103.97208, 104, 0, 1, 0.5, 1.5, 2.5, 2**22, 2**23]
+        [0.625, 0.9375, 4, 10, 88.72284, 87.33655, 89, 89.416, 89.5, 103.97208, 104, 0, 1, 0.5, 1.5, 2.5, 2**22, 2**23]
     )
     # Where quarter turns begin and end, and where angles are reduced otherwise.
     edges = np.append(edges, np.float32([*np.arange(1, 12) * np.pi / 4, 2**17, 2**18, 3.4e38, 1e-45, 10]))
@@ -246,6 +247,14 @@ def exact_sigmoid(x: float) -> float:
         (COSINE, math.cos, 2.0**17, 1.6),
         (SINE, math.sin, 3e38, 1.6),
         (COSINE, math.cos, 3e38, 1.6),
+        (ARCTANGENT, math.atan, 7, 1.6),
+        (ARCTANGENT, math.atan, 3e38, 1.6),
+        (ARCSINE, math.asin, 1, 1.25),
+        (ARCCOSINE, math.acos, 1, 1.25),
+        (HYPERBOLIC_SINE, math.sinh, 89.4, 1.75),
+        (HYPERBOLIC_SINE, math.sinh, 2, 1.75),
+        (HYPERBOLIC_COSINE, math.cosh, 89.4, 1.5),
+        (HYPERBOLIC_COSINE, math.cosh, 2, 1.5),
     ],
 )
 def test_transcendentals_are_accurate(

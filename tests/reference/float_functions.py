@@ -11,9 +11,14 @@ from reference.arithmetic import FloatArray, fused_multiply_add
 __all__ = [
     "BINARY",
     "UNARY",
+    "arccosine",
+    "arcsine",
+    "arctangent",
     "cosine",
     "error_function",
     "exponential",
+    "hyperbolic_cosine",
+    "hyperbolic_sine",
     "hyperbolic_tangent",
     "logarithm",
     "logistic",
@@ -58,6 +63,12 @@ FAR = np.float32(2**17)
 RIGHT_ANGLE = tuple(float.fromhex(text) for text in ("0x1.921fb6p+0", "-0x1.777a5cp-25", "-0x1.ee59dap-50"))
 TURNS = np.float32(float.fromhex("0x1.45f306p-1"))
 SINE = ("-0x1.994e42p-13", "0x1.11076p-7", "-0x1.555546p-3")
+ARCTANGENT = (
+    *("-0x1.d62dbap-10", "0x1.65a52p-7", "-0x1.fed038p-6", "0x1.dac94ep-5", "-0x1.583464p-4"),
+    *("0x1.c099eep-4", "-0x1.2421b4p-3", "0x1.9991fep-3", "-0x1.55553ep-2"),
+)
+ARCSINE = ("0x1.59dadp-5", "0x1.8ba25p-6", "0x1.748c66p-5", "0x1.33014ep-4", "0x1.5555cap-3")
+HYPERBOLIC_SINE = ("0x1.7a267ep-19", "0x1.9ffe12p-13", "0x1.111136p-7", "0x1.555556p-3")
 COSINE = ("0x1.9a01f4p-16", "-0x1.6c0c8ap-10", "0x1.55554ap-5")
 
 
@@ -92,6 +103,29 @@ def hyperbolic_tangent(x: FloatArray) -> FloatArray:
     near_0 = fused_multiply_add(size * square, polynomial(square, TANGENT), size)
     far = np.float32(1) - np.float32(2) / (exponential(size + size) + np.float32(1))
     return np.copysign(np.where(size < TANGENT_SPLIT, near_0, far), x)
+
+
+def halved_exponential(x: FloatArray) -> FloatArray:
+    """Half of the exponential of what is at least 0, as if float32 had one exponent more."""
+    bounded = np.where(x > np.float32(89.5), np.float32(89.5), x)
+    whole = fused_multiply_add(bounded, np.float32(LOG2_E), ROUND_TO_INTEGER) - ROUND_TO_INTEGER
+    rest = fused_multiply_add(whole, np.float32(-LOG_2_HIGH), bounded)
+    rest = fused_multiply_add(whole, np.float32(-LOG_2_LOW), rest)
+    return (polynomial(rest, EXPONENTIAL) * np.exp2(whole.astype(np.float64) - 1)).astype(np.float32)
+
+
+@np.errstate(all="ignore")
+def hyperbolic_sine(x: FloatArray) -> FloatArray:
+    size, square = np.abs(x), x * x
+    near_0 = fused_multiply_add(size * square, polynomial(square, HYPERBOLIC_SINE), size)
+    half = halved_exponential(size)
+    return np.copysign(np.where(size < 1, near_0, half - np.float32(0.25) / half), x)
+
+
+@np.errstate(all="ignore")
+def hyperbolic_cosine(x: FloatArray) -> FloatArray:
+    half = halved_exponential(np.abs(x))
+    return half + np.float32(0.25) / half
 
 
 @np.errstate(all="ignore")
@@ -169,6 +203,44 @@ def sine(x: FloatArray) -> FloatArray:
 def cosine(x: FloatArray) -> FloatArray:
     angle, quarters = turned(np.abs(x))
     return sine_after(angle, (quarters + np.float32(1)) % np.float32(4))
+
+
+def taken_from(right_angles: int, angle: FloatArray) -> FloatArray:
+    """So many right angles, of which each has two parts, less an angle."""
+    count = np.float32(right_angles)
+    return count * np.float32(RIGHT_ANGLE[0]) - (angle - count * np.float32(RIGHT_ANGLE[1]))
+
+
+@np.errstate(all="ignore")
+def arctangent(x: FloatArray) -> FloatArray:
+    size = np.abs(x)
+    quotient = np.where(size > 1, np.float32(1) / size, size)
+    square = quotient * quotient
+    angle = fused_multiply_add(quotient * square, polynomial(square, ARCTANGENT), quotient)
+    return np.copysign(np.where(size > 1, taken_from(1, angle), angle), x)
+
+
+def small_arcsine(root: FloatArray, square: FloatArray) -> FloatArray:
+    return fused_multiply_add(root * square, polynomial(square, ARCSINE), root)
+
+
+@np.errstate(all="ignore")
+def arcsine(x: FloatArray) -> FloatArray:
+    size = np.abs(x)
+    rest = (np.float32(1) - size) * np.float32(0.5)
+    twice = np.float32(2) * np.sqrt(rest)
+    less = fused_multiply_add(-twice * rest, polynomial(rest, ARCSINE), np.float32(RIGHT_ANGLE[1]))
+    nearly = np.float32(RIGHT_ANGLE[0]) - twice
+    far = nearly + (less + (np.float32(RIGHT_ANGLE[0]) - nearly - twice))
+    return np.copysign(np.where(size < 0.5, small_arcsine(size, size * size), far), x)
+
+
+@np.errstate(all="ignore")
+def arccosine(x: FloatArray) -> FloatArray:
+    rest = (np.float32(1) - np.abs(x)) * np.float32(0.5)
+    far = np.float32(2) * small_arcsine(np.sqrt(rest), rest)
+    near_0 = taken_from(1, small_arcsine(x, x * x))
+    return np.where(np.abs(x) < 0.5, near_0, np.where(x < 0, taken_from(2, far), far))
 
 
 def clip(x: FloatArray, lowest: FloatArray, highest: FloatArray) -> FloatArray:
@@ -258,4 +330,12 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: mish(x),
     elu,
     lambda x, alpha, beta: x * clip(x * alpha + beta, np.float32(0), np.float32(1)),
+    lambda x, alpha, beta: arctangent(x),
+    lambda x, alpha, beta: arcsine(x),
+    lambda x, alpha, beta: arccosine(x),
+    lambda x, alpha, beta: hyperbolic_sine(x),
+    lambda x, alpha, beta: hyperbolic_cosine(x),
+    lambda x, alpha, beta: np.where(x == 0, x, np.sign(x)),
+    lambda x, alpha, beta: x * x * x,
+    lambda x, alpha, beta: np.float32(1) / np.sqrt(x),
 )

@@ -28,6 +28,7 @@ FUNCTIONS: Final = (
     ("Softsign", {}, 17),
     ("Swish", {}, 24),
     ("Swish", {"alpha": 1.7}, 24),
+    *((operator, {}, 17) for operator in ("Atan", "Sinh", "Cosh")),
 )
 GATED: Final = (
     ("Gelu", {}, 20),
@@ -68,7 +69,13 @@ def test_special_numbers(function: Any) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("operator", ["Abs", "HardSwish", "Mish", "Softplus", "Softsign", "Elu", "Celu"])
+@pytest.mark.parametrize(
+    "operator",
+    [
+        *("Abs", "HardSwish", "Mish", "Softplus", "Softsign", "Elu", "Celu", "Sign"),
+        *("Asin", "Acos", "Atan", "Sinh", "Cosh"),
+    ],
+)
 def test_one_function_is_one_step(operator: str) -> None:
     builder = Builder(18)
     builder.output(builder.node(operator, [builder.input("float32", (3, 50))]), "float32")
@@ -92,6 +99,34 @@ def test_attributes_that_an_operator_does_not_have_change_nothing(operator: str,
         builder.output(builder.node(operator, [builder.input("float32", (30,))], **attributes), "float32")
         results += dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("operator", ["Asin", "Acos"])
+def test_angles_of_numbers_up_to_1(random_numbers: np.random.Generator, operator: str) -> None:
+    builder = Builder()
+    builder.output(builder.node(operator, [builder.input("float32", (3, 50))]), "float32")
+    feed = random_numbers.uniform(-1, 1, (3, 50)).astype(np.float32)
+    feed[0, :5] = 1, -1, 0.5, -0.5, -0.0
+    assert_like_onnxruntime(builder.build(), {"x": feed})
+    [beyond] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.full((3, 50), 1.5, np.float32)})
+    assert np.isnan(beyond).all()
+
+
+@pytest.mark.parametrize("exponent", [3, 0.5, -0.5, -1])
+def test_one_power_is_one_step(exponent: float) -> None:
+    builder = Builder()
+    builder.output(builder.node("Pow", [builder.input("float32", (3, 50)), np.float32(exponent)]), "float32")
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
+def test_signs_are_those_of_onnx() -> None:
+    """A zero stays as it is, and so does what is no number."""
+    builder = Builder()
+    builder.output(builder.node("Sign", [builder.input("float32", (8,))]), "float32")
+    feed = np.float32([0, -0.0, 1e-45, -1e-45, np.inf, -np.inf, np.nan, -3])
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    np.testing.assert_array_equal(result, np.float32([0, -0.0, 1, -1, 1, -1, np.nan, -1]))
+    assert [*np.signbit(result[:2])] == [False, True]
 
 
 def test_distances_to_0_have_no_sign() -> None:
@@ -170,7 +205,7 @@ def test_thresholds(random_numbers: np.random.Generator, alpha: float | None) ->
     assert [part.provider for part in session.partitions()] == ["dmlcpu"]
 
 
-@pytest.mark.parametrize("operator", ["Shrink", "Tan", "Atan", "Acosh"])
+@pytest.mark.parametrize("operator", ["Shrink", "Tan", "Asinh", "Acosh"])
 def test_what_is_a_table_alone_is_left_to_onnxruntime_on_floats(
     random_numbers: np.random.Generator, operator: str
 ) -> None:

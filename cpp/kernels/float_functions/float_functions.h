@@ -27,10 +27,14 @@
 //            mish          x * (n / (n + 2)), n = e * (e + 2), e = exponential(minimum of x and 20)
 //            elu           maximum of x and 0, + (exponential(minimum of x and 0 / beta) - 1) * alpha
 //            hard_swish    x * hard_sigmoid
+//            sign          1 where x > 0, -1 where x < 0, else x
+//            cube          x * x * x
+//            reciprocal_square_root    1 / square_root
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
-//            sine, cosine  of lanes/trigonometry.inl.h
+//            hyperbolic_sine, hyperbolic_cosine    of the same file
+//            sine, cosine, arcsine, arccosine, arctangent    of lanes/trigonometry.inl.h
 //
 // float32, each operation rounded once, none fused but within those from sigmoid on.
 // NaN gives NaN everywhere but in quantized_to_16_bits, where a quotient that is none has the least code. Zeros are
@@ -81,9 +85,17 @@ enum class FloatUnary : std::uint8_t {
   softplus,
   mish,
   elu,
-  hard_swish
+  hard_swish,
+  arctangent,
+  arcsine,
+  arccosine,
+  hyperbolic_sine,
+  hyperbolic_cosine,
+  sign,
+  cube,
+  reciprocal_square_root
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 30;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 38;
 
 struct FloatBinaryRun {
   const float* a;

@@ -71,6 +71,12 @@ inline Floats elu(Floats x, Floats alpha, Floats beta) noexcept {
 }
 inline Floats hard_swish(Floats x, Floats alpha, Floats beta) noexcept { return x * hard_sigmoid(x, alpha, beta); }
 
+inline Floats sign(Floats x) noexcept {
+  return select(less(spread(0.0f), magnitude(x)), with_sign_of(spread(1.0f), x), x);
+}
+inline Floats cube(Floats x) noexcept { return x * x * x; }
+inline Floats reciprocal_square_root(Floats x) noexcept { return spread(1.0f) / square_root(x); }
+
 template <class Function>
 inline void unary_elements(const FloatUnaryRun& run, Function function) noexcept {
   const float* input = run.input;
@@ -162,4 +168,12 @@ constexpr FloatFunctionKernels kRuns = {.binary = {binary_run<add>, binary_run<s
                                                   unary_run<softplus>,
                                                   unary_run<mish>,
                                                   unary_run<elu>,
-                                                  unary_run<hard_swish>}};
+                                                  unary_run<hard_swish>,
+                                                  unary_run<arctangent>,
+                                                  unary_run<arcsine>,
+                                                  unary_run<arccosine>,
+                                                  unary_run<hyperbolic_sine>,
+                                                  unary_run<hyperbolic_cosine>,
+                                                  unary_run<sign>,
+                                                  unary_run<cube>,
+                                                  unary_run<reciprocal_square_root>}};

@@ -58,6 +58,13 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return x * _mm256_castsi256_ps(first_bits_i32x8) * _mm256_castsi256_ps(second_bits_i32x8);
 }
 
+// Where n is not above 0: x * 2^(n + 64), which is exact, and 2^-64. The last bits of shifted are n.
+inline Floats times_power_of_2_up_to_1(Floats x, Floats shifted) noexcept {
+  const __m256i n_at_exponent_i32x8 = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  const __m256i bits_i32x8 = _mm256_add_epi32(n_at_exponent_i32x8, _mm256_set1_epi32((127 + 64) << 23));
+  return x * _mm256_castsi256_ps(bits_i32x8) * spread(0x1p-64f);
+}
+
 // Where the result, and 2^n, are normal numbers: the last bits of shifted are n.
 inline Floats times_normal_power_of_2(Floats x, Floats shifted) noexcept {
   const __m256i n_at_exponent_i32x8 = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);

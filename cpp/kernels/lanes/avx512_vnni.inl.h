@@ -50,6 +50,7 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return _mm512_scalef_ps(x, shifted - spread(0x1.8p23f));
 }
 
+inline Floats times_power_of_2_up_to_1(Floats x, Floats shifted) noexcept { return times_power_of_2(x, shifted); }
 inline Floats times_normal_power_of_2(Floats x, Floats shifted) noexcept { return times_power_of_2(x, shifted); }
 
 inline Floats exponent_of(Floats x, Floats& significand) noexcept {

@@ -3,7 +3,8 @@
 // file.
 //
 // Errors, in units in the last place of the exact value rounded to float32 (subnormal results included):
-// exponential < 1, logistic < 2.5, hyperbolic_tangent < 1.5, error_function < 1.25, logarithm < 0.9.
+// exponential < 1, logistic < 2.5, hyperbolic_tangent < 1.5, hyperbolic_sine < 1.75, hyperbolic_cosine < 1.5,
+// error_function < 1.25, logarithm < 0.9.
 
 // Horner's rule, the highest power first.
 template <std::size_t count>
@@ -41,11 +42,10 @@ inline ExponentialParts exponential_parts(Floats x) noexcept {
   return {polynomial(r, kCoefficients), shifted};
 }
 
-// Beyond the bounds the result is 0 or infinite as at them; NaN passes them.
+// Beyond the bounds the result is 0 or infinite as at them, where n is -150 and e^r below 1, or 128; NaN passes them.
 inline Floats exponential(Floats x) noexcept {
   const ExponentialParts parts = exponential_parts(smaller(spread(89.0f), larger(spread(-104.0f), x)));
-  const Floats power = select(less(x, spread(-104.0f)), spread(0.0f), parts.power_of_rest);
-  return times_power_of_2(power, parts.shifted);
+  return times_power_of_2(parts.power_of_rest, parts.shifted);
 }
 
 // The same of x from -87 to 88, or NaN, for which it is a normal number.
@@ -57,8 +57,7 @@ inline Floats normal_exponential(Floats x) noexcept {
 // The same of x that is not above 0, or NaN.
 inline Floats exponential_below_0(Floats x) noexcept {
   const ExponentialParts parts = exponential_parts(larger(spread(-104.0f), x));
-  const Floats power = select(less(x, spread(-104.0f)), spread(0.0f), parts.power_of_rest);
-  return times_power_of_2(power, parts.shifted);
+  return times_power_of_2_up_to_1(parts.power_of_rest, parts.shifted);
 }
 
 // 1 / (1 + e^-x), as e^x / (1 + e^x) where x is negative.
@@ -75,6 +74,26 @@ inline Floats hyperbolic_tangent(Floats x) noexcept {
   const Floats power = normal_exponential(smaller(spread(20.0f), size + size));
   const Floats far = spread(1.0f) - spread(2.0f) / (power + spread(1.0f));
   return with_sign_of(select(less(size, spread(0.625f)), near_0, far), x);
+}
+
+// e^x / 2 of x from 0 on, or NaN: that of what is not above 89.5 has n - 1 <= 128, and is infinite from 89.42 on.
+inline Floats halved_exponential(Floats x) noexcept {
+  const ExponentialParts parts = exponential_parts(smaller(spread(89.5f), x));
+  return times_power_of_2(parts.power_of_rest, parts.shifted - spread(1.0f));
+}
+
+// A polynomial below 1, e^x / 2 - e^-x / 2 above.
+inline Floats hyperbolic_sine(Floats x) noexcept {
+  constexpr float kCoefficients[] = {0x1.7a267ep-19f, 0x1.9ffe12p-13f, 0x1.111136p-7f, 0x1.555556p-3f};
+  const Floats size = magnitude(x), square = x * x;
+  const Floats near_0 = fused(size * square, polynomial(square, kCoefficients), size);
+  const Floats half = halved_exponential(size);
+  return with_sign_of(select(less(size, spread(1.0f)), near_0, half - spread(0.25f) / half), x);
+}
+
+inline Floats hyperbolic_cosine(Floats x) noexcept {
+  const Floats half = halved_exponential(magnitude(x));
+  return half + spread(0.25f) / half;
 }
 
 // A polynomial below 15/16, 1 - e^p(x) above, p of degree 6 the logarithm of the complement, which falls from 0 to -18

@@ -58,6 +58,9 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return x * first_factor * second_factor;
 }
 
+// Where n is not above 0.
+inline Floats times_power_of_2_up_to_1(Floats x, Floats shifted) noexcept { return times_power_of_2(x, shifted); }
+
 // Where the result, and 2^n, are normal numbers.
 inline Floats times_normal_power_of_2(Floats x, Floats shifted) noexcept { return times_power_of_2(x, shifted); }
 

@@ -1,7 +1,8 @@
-// Sine and cosine of float32: the quarter turns of an angle and what is left of it, then a polynomial. Fixed sequences
-// of operations as in functions.inl.h, behind which it is included, inside the unnamed namespace of a kernel file.
+// Sine and cosine of float32, of the quarter turns of an angle and what is left of it, and inverses. Fixed sequences of
+// operations as in functions.inl.h, behind which it is included, inside the unnamed namespace of a kernel file.
 //
-// Errors, in units in the last place of the exact value rounded to float32: < 1.6.
+// Errors, in units in the last place of the exact value rounded to float32: sine, cosine and arctangent < 1.6, arcsine
+// and arccosine < 1.25.
 
 // |x| = quarters * pi/2 + angle, with |angle| < 1.01 * pi/4, and quarters reduced modulo 4.
 struct Turn {
@@ -81,4 +82,51 @@ inline Floats cosine(Floats x) noexcept {
   const Turn turn = turn_of(magnitude(x));
   const Floats ahead = turn.quarters + spread(1.0f);
   return sine_after(turn.angle, select(less(ahead, spread(4.0f)), ahead, ahead - spread(4.0f)));
+}
+
+// pi/2 in two parts.
+constexpr float kRightAngle = 0x1.921fb6p+0f, kRestOfRightAngle = -0x1.777a5cp-25f;
+
+// q + q^3 p(q^2) of q = |x| up to 1 and 1 / |x| above, where that is taken from a right angle.
+inline Floats arctangent(Floats x) noexcept {
+  constexpr float kCoefficients[] = {-0x1.d62dbap-10f, 0x1.65a52p-7f,   -0x1.fed038p-6f,
+                                     0x1.dac94ep-5f,   -0x1.583464p-4f, 0x1.c099eep-4f,
+                                     -0x1.2421b4p-3f,  0x1.9991fep-3f,  -0x1.55553ep-2f};
+  const Floats size = magnitude(x);
+  const Floats quotient = smaller(spread(1.0f), size) / larger(spread(1.0f), size), square = quotient * quotient;
+  const Floats angle = fused(quotient * square, polynomial(square, kCoefficients), quotient);
+  const Floats rest = spread(kRightAngle) - (angle - spread(kRestOfRightAngle));
+  return with_sign_of(select(less(spread(1.0f), size), rest, angle), x);
+}
+
+// p of the arcsine r + r^3 p(r^2) of r within 1/2, of the square of r.
+inline Floats arcsine_polynomial(Floats square) noexcept {
+  constexpr float kCoefficients[] = {0x1.59dadp-5f, 0x1.8ba25p-6f, 0x1.748c66p-5f, 0x1.33014ep-4f, 0x1.5555cap-3f};
+  return polynomial(square, kCoefficients);
+}
+
+// Above 1/2 a right angle less twice the arcsine of the root of (1 - |x|) / 2, which beyond 1 is no number. Of these
+// the larger parts are taken from each other first, and what that rounds away is added to the smaller ones.
+inline Floats arcsine(Floats x) noexcept {
+  const Floats size = magnitude(x);
+  const Mask is_small = less(size, spread(0.5f));
+  const Floats square = select(is_small, size * size, (spread(1.0f) - size) * spread(0.5f));
+  const Floats root = select(is_small, size, square_root(square)), factor = arcsine_polynomial(square);
+  const Floats angle = fused(root * square, factor, root), twice = root + root;
+  const Floats nearly = spread(kRightAngle) - twice, rounded_away = spread(kRightAngle) - nearly - twice;
+  const Floats rest = fused(negated(twice) * square, factor, spread(kRestOfRightAngle)) + rounded_away;
+  return with_sign_of(select(is_small, angle, nearly + rest), x);
+}
+
+// A right angle less the arcsine where |x| is below 1/2; else twice the arcsine of that root, below 0 taken from two
+// right angles.
+inline Floats arccosine(Floats x) noexcept {
+  const Floats size = magnitude(x);
+  const Mask is_small = less(size, spread(0.5f)), is_negative = less(x, spread(0.0f));
+  const Floats square = select(is_small, size * size, (spread(1.0f) - size) * spread(0.5f));
+  const Floats root = select(is_small, x, square_root(square));
+  const Floats angle = fused(root * square, arcsine_polynomial(square), root);
+  const Floats beside = spread(kRightAngle) - (angle - spread(kRestOfRightAngle)), twice = angle + angle;
+  const Floats opposite = spread(2.0f * kRightAngle) - (twice - spread(2.0f * kRestOfRightAngle));
+  return select(is_small, beside, select(is_negative, opposite, twice));
 }

@@ -45,6 +45,14 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"mish", false, false},
     {"elu", true, true},
     {"hard swish", true, true},
+    {"arctangent", false, false},
+    {"arcsine", false, false},
+    {"arccosine", false, false},
+    {"hyperbolic sine", false, false},
+    {"hyperbolic cosine", false, false},
+    {"sign", false, false},
+    {"cube", false, false},
+    {"reciprocal square root", false, false},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

@@ -67,6 +67,14 @@ class FloatUnary(IntEnum):
     MISH = 27
     ELU = 28
     HARD_SWISH = 29
+    ARCTANGENT = 30
+    ARCSINE = 31
+    ARCCOSINE = 32
+    HYPERBOLIC_SINE = 33
+    HYPERBOLIC_COSINE = 34
+    SIGN = 35
+    CUBE = 36
+    RECIPROCAL_SQUARE_ROOT = 37
 
 
 class Logical(IntEnum):

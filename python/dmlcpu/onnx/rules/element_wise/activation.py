@@ -165,6 +165,11 @@ _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[FloatUnary, Mapping[str, float]]]] = 
     "Round": (FloatUnary.ROUND, {}),
     "Sin": (FloatUnary.SINE, {}),
     "Cos": (FloatUnary.COSINE, {}),
+    "Asin": (FloatUnary.ARCSINE, {}),
+    "Acos": (FloatUnary.ARCCOSINE, {}),
+    "Atan": (FloatUnary.ARCTANGENT, {}),
+    "Sinh": (FloatUnary.HYPERBOLIC_SINE, {}),
+    "Cosh": (FloatUnary.HYPERBOLIC_COSINE, {}),
 }
 
 
@@ -231,18 +236,7 @@ def thresholded_relu(lowering: Lowering, node: Node, inputs: Sequence[Value | No
 
 
 # Functions that no kernel computes of floats, nor any composition of kernels does as exactly as onnxruntime.
-_OF_TABLES_ALONE: Final = (
-    "Shrink",
-    "Tan",
-    "Asin",
-    "Acos",
-    "Atan",
-    "Sinh",
-    "Cosh",
-    "Asinh",
-    "Acosh",
-    "Atanh",
-)
+_OF_TABLES_ALONE: Final = ("Shrink", "Tan", "Asinh", "Acosh", "Atanh")
 
 
 def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

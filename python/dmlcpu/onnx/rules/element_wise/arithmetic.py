@@ -302,13 +302,10 @@ def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     degree, tensor = float(array.reshape(-1)[0]) if array.size == 1 else math.nan, computed(lowering, base)
     if tensor.dtype != np.float32 or array.ndim > len(tensor.shape):
         raise NotNative(f"powers of elements of type {tensor.dtype}")
-    if degree in (2, 3):
-        square = on_floats(lowering, FloatBinary.MULTIPLY, tensor, tensor)
-        return [square if degree == 2 else on_floats(lowering, FloatBinary.MULTIPLY, square, tensor)]
+    if degree == 2:
+        return [on_floats(lowering, FloatBinary.MULTIPLY, tensor, tensor)]
     if degree in _POWERS:
-        for function in _POWERS[degree]:
-            tensor = on_each_float(lowering, function, tensor)
-        return [tensor]
+        return [on_each_float(lowering, _POWERS[degree], tensor)]
     if not 0 < abs(degree) < 1:  # otherwise the logarithm's last bit would be one of many of the power's
         raise NotNative("a power other than a square, a cube, a root or a reciprocal")
     logarithm = on_each_float(lowering, FloatUnary.LOGARITHM, tensor)
@@ -316,11 +313,12 @@ def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     return [on_each_float(lowering, FloatUnary.EXPONENTIAL, product)]
 
 
-# Exponents whose powers are functions with kernels, one after the other.
-_POWERS: Final[Mapping[float, tuple[FloatUnary, ...]]] = {
-    0.5: (FloatUnary.SQUARE_ROOT,),
-    -0.5: (FloatUnary.SQUARE_ROOT, FloatUnary.RECIPROCAL),
-    -1.0: (FloatUnary.RECIPROCAL,),
+# Exponents whose powers are functions with kernels.
+_POWERS: Final[Mapping[float, FloatUnary]] = {
+    3.0: FloatUnary.CUBE,
+    0.5: FloatUnary.SQUARE_ROOT,
+    -0.5: FloatUnary.RECIPROCAL_SQUARE_ROOT,
+    -1.0: FloatUnary.RECIPROCAL,
 }
 
 

@@ -105,8 +105,7 @@ def _absolute(x: Floats, node: Node) -> Floats:
 
 
 def _sign(x: Floats, node: Node) -> Floats:
-    """Times 2**149 the smallest number is 1; what is no number stays none."""
-    return (x * 2.0**127 * 2.0**22).larger(-1.0).smaller(1.0)
+    return x.function(FloatUnary.SIGN)
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[[Floats, Node], Floats]]] = {
