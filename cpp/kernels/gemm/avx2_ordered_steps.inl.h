@@ -15,10 +15,11 @@ class PanelSteps {
     std::uint32_t a, b;
   };
 
-  // Returns false where widening all terms is faster, or there are too many.
+  // Returns false where widening all terms is faster. Steps that are too many for the lists are not ordered: then all
+  // have to be of four k.
   bool order(const GemmBlock& block, const std::uint8_t* panel) noexcept {
     eights_ = fours_ = splits_ = 0;
-    if (block.segments * block.k > 4 * kMostSteps) return false;
+    if (block.segments * block.k > 4 * kMostSteps) return is_without_splits(block, panel);
     std::size_t steps = 0;
     for (std::size_t segment = 0; segment < block.segments; ++segment) {
       const std::size_t a = block.a_offsets[segment], b = block.b_offsets[segment];
@@ -73,6 +74,16 @@ class PanelSteps {
   static bool all_fit(__m256i larger_i16x16) noexcept {
     const __m256i exceeding_i16x16 = _mm256_cmpgt_epi16(larger_i16x16, _mm256_set1_epi16(128));
     return _mm256_testz_si256(exceeding_i16x16, exceeding_i16x16) != 0;
+  }
+
+  static bool is_without_splits(const GemmBlock& block, const std::uint8_t* panel) noexcept {
+    for (std::size_t segment = 0; segment < block.segments; ++segment) {
+      const std::uint8_t* b = panel + block.b_offsets[segment];
+      for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr) {
+        if (!(PairSums(b).fit() && PairSums(b + 32).fit())) return false;
+      }
+    }
+    return true;
   }
 
   static Step next_four(Step at) noexcept { return {at.a + 4, at.b + static_cast<std::uint32_t>(4 * kNr)}; }
