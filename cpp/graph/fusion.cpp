@@ -11,8 +11,16 @@ namespace {
 
 bool same_sizes(const TensorLayout& a, const TensorLayout& b) { return a.rank == b.rank && a.sizes == b.sizes; }
 
+// Where pixels are apart a stage is a call for each of them, which these channels at least are worth.
+constexpr std::int64_t kFewestChannelsApart = 16;
+
 // With channels innermost, without gaps.
 bool is_dense(const TensorLayout& layout) { return same_strides(layout, channels_last_strides(layout)); }
+
+bool are_floats_to_change(const TensorLayout& layout) {
+  return layout.type == DataType::float32 &&
+         (is_dense(layout) || (layout.rank > 1 && layout.sizes[1] >= kFewestChannelsApart));
+}
 
 class Fuser {
  public:
@@ -46,7 +54,7 @@ class Fuser {
     const StageRole& role = step.node->stage_role;
     const TensorLayout& output = step.tensors.back()->layout;
     const bool of_floats = role.elements == StageElements::floats;
-    if (role.operand_count == 0 || !(of_floats ? output.type == DataType::float32 : is_dense(output))) return false;
+    if (role.operand_count == 0 || !(of_floats ? are_floats_to_change(output) : is_dense(output))) return false;
     return std::ranges::all_of(role.stage_operands(), [&](std::size_t number) {
       if (number >= step.inputs) return false;  // compiling the step will say so
       const std::optional<Placement>& operand = step.tensors[number];
