@@ -42,7 +42,7 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
         (["run", KEYWORDS, "--input", "damaged.npy"], "damaged.npy: it cannot be read as a .npy file"),
         (["run", KEYWORDS, "--input", "archive.npy"], "archive.npy: it cannot be read as a .npy file"),
         (["run", "no_inputs.onnx", "codes.npy"], "dmlcpu: codes.npy: the model has no inputs"),
-        (["info", "empty.onnx"], "empty.onnx: it has no graph"),
+        (["info", "empty.onnx"], "empty.onnx: the file is empty"),
         (["bench", "strings.onnx"], "input 't': no random tensor(string)\n"),
         (["bench", "complex.onnx"], "input 'x': no random tensor(complex64)\n"),
         (["profile", "complex.onnx"], "input 'x': no random tensor(complex64); give one with --input x=FILE\n"),

@@ -44,7 +44,7 @@ def test_indices_out_of_range_are_no_matter_of_lengths(length: int) -> None:
 def test_what_another_runtime_refuses_is_told_with_lengths_that_differ(name: str, message: str) -> None:
     session = two_inputs_of_one_length("N", name)
     feeds = {"indices": np.int64([0, 0]), "x": np.zeros(3, np.float32), "largest": np.int64([7])}
-    with pytest.raises(dmlcpu.BindingError, match=message + r".*TopK \(TopK_") as caught:
+    with pytest.raises(dmlcpu.BindingError, match=message + ".*TopK_") as caught:
         session.run(None, feeds)
     assert type(caught.value) is dmlcpu.BindingError
     assert type(pickle.loads(pickle.dumps(caught.value))) is dmlcpu.BindingError

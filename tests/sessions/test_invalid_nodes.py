@@ -196,6 +196,8 @@ def test_nodes_of_functions() -> None:
         ("y, places = MaxPool <kernel_shape = [2, 2]> (x) ", 17),
         ("y = LayerNormalization <axis = -1> (x, one)", 12),
         ("y = ThresholdedRelu <alpha = 0.5> (x)", 9),
+        ("y = GroupNormalization <num_groups = 1> (x, one, one)", 18),
+        ("z = Constant <value_float = 2.0, mark = 1> () y = Add (x, z)", 17),
         ("y = Dropout <ratio = 0.5> (x)", 10),
         ("a, b = Split <axis = 3, num_outputs = 2> (x) y = Concat <axis = 3> (b, a)", 18),
         ("y = Gelu (x)", 20),

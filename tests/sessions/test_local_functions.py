@@ -219,7 +219,9 @@ def test_long_names(is_call: bool) -> None:
     if is_call:
         model = onnx.load_model_from_string(model_of("y=my.f(x)", [f"f (x) => (v200) {{ {inner} }}"]))
     else:
-        model = onnx.load_model_from_string(model_of(f"y=If(t)<then_branch=b () => (v200) {{ {inner} }}>", []))
+        model = onnx.load_model_from_string(
+            model_of(f"y=If(t)<then_branch=b () => (v200) {{ {inner} }}, else_branch=c () => (e) {{ e=Neg(x) }}>", [])
+        )
     model.graph.node[0].name = f"begin{'-' * 100_000}end"
     read = load_model(model.SerializeToString())
     nodes = read.nodes if is_call else read.branches.of(read.nodes[0], True).nodes
@@ -241,7 +243,9 @@ def test_calls_of_one_name(is_call: bool) -> None:
     for index in range(count):
         output = "y" if index == count - 1 else f"y{index}"
         call = onnx.helper.make_node("f", ["x"], [output], "n", domain="my")
-        branch = onnx.helper.make_node("If", ["t"], [output], f"{'n' * 200}{index:06}{'n' * 200}", then_branch=then)
+        branch = onnx.helper.make_node(
+            "If", ["t"], [output], f"{'n' * 200}{index:06}{'n' * 200}", then_branch=then, else_branch=then
+        )
         model.graph.node.append(call if is_call else branch)
     with deadline():
         read = load_model(model.SerializeToString())

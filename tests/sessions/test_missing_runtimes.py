@@ -103,5 +103,5 @@ def test_lengths_of_1_that_nodes_do_not_take_refuse_no_model() -> None:
 
 
 def test_operators_that_onnx_does_not_have_are_found_at_opening() -> None:
-    with pytest.raises(dmlcpu.InvalidModelError, match=r"nodes Reluu \(Reluu_1\): no kernel for this operator: "):
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"node Reluu \(Reluu_1\): no kernel for this operator: "):
         dmlcpu.InferenceSession(model_of("{ a = Neg(x) y = Reluu(a) }"))

@@ -298,7 +298,7 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch, random_numbers: np
     value = builder.node("Tan", [builder.input("float32", (3,))])
     builder.output(builder.node("LayerNormalization", [value, np.ones(3, np.float32)]), "float32")
     builder.nodes[0].name, builder.nodes[1].name = "first", "second"
-    message = r"Tan \(first\): no kernel.*LayerNormalization \(second\): "
+    message = r"Tan \(first\): no kernel.*; and 1 that follows$"
     with pytest.raises(dmlcpu.MissingRuntimeError, match=message) as raised:
         dmlcpu.InferenceSession(builder.build())
     told = [(each.provider, name) for each in raised.value.partitions for name in each.reasons]

@@ -26,7 +26,9 @@ from dmlcpu.shown_values import counted
 __all__ = ["check_forms", "forms_of"]
 
 # What onnxruntime has, and some exporters write, in models of versions that ONNX has them not in: anything goes there.
-_EARLIER_IN_ONNXRUNTIME: Final = frozenset({"LayerNormalization", "MeanVarianceNormalization", "ThresholdedRelu"})
+_ALWAYS_IN_ONNXRUNTIME: Final = frozenset(
+    {"GroupNormalization", "LayerNormalization", "MeanVarianceNormalization", "ThresholdedRelu"}
+)
 _MANY: Final = 1 << 31
 _KINDS: Final[Mapping[str, int]] = dict(onnx.AttributeProto.AttributeType.items())
 _NAMES_OF_KINDS: Final = {number: name for name, number in _KINDS.items()}
@@ -122,12 +124,12 @@ def _check(proto: onnx.NodeProto, node: str, form: OperatorForm | None, versions
 def _form_of(operator: str, version: int) -> OperatorForm | None:
     """Return the form of an operator; None if anything goes, as of operators that are not ONNX's."""
     forms = forms_of(operator)
-    for form in reversed(forms):
-        if form.since <= version:
-            return form
-    if not forms or operator in _EARLIER_IN_ONNXRUNTIME:
+    if not forms or operator == "Constant":  # which onnxruntime takes for an initializer before it looks at nodes
         return None
-    return OperatorForm(0, f"ONNX has this operator from version {forms[0].since} of its operators on")
+    form = next((form for form in reversed(forms) if form.since <= version), None)
+    if form is None:
+        form = OperatorForm(0, f"ONNX has this operator from version {forms[0].since} of its operators on")
+    return None if form.absent and operator in _ALWAYS_IN_ONNXRUNTIME else form
 
 
 def _check_operands(node: str, kind: str, names: Sequence[str], places: str, counts: range) -> None:
