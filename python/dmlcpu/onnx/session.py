@@ -114,7 +114,7 @@ class InferenceSession:
         self._latest: PackedRun | None = None  # the fast path through the plan that ran last, if it has one
         self._reset_executor()
         _sessions.add(self)
-        check_operators(model.nodes, lambda: self._plan_without_run({}, {}).plan)
+        check_operators(model, lambda: self._plan_without_run({}, {}).plan)
         if self._plans.has_fixed_inputs:
             plan = self._plan_without_run({}, {})
             if plan.rest is None and not plan.plan.told:

@@ -70,7 +70,10 @@ class ArrayRunner:
         given = {own: values[name] for own, name in part.inputs.items()}
         given.update((name, array) for name, array in part.constants.items() if isinstance(array, np.ndarray))
         inputs = [given[name] if name else None for name in self._node.inputs]
-        values[part.outputs[0]] = self._compute(self._node, inputs, self._device)
+        try:
+            values[part.outputs[0]] = self._compute(self._node, inputs, self._device)
+        except MemoryError as error:
+            raise MemoryError(f"node {self._node}: {error}") from None
         return ()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import onnx
+
 from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import all_nodes
 
@@ -27,15 +29,26 @@ _DOMAINS: Final = frozenset(
 )
 
 
-def custom_operators(nodes: Iterable[Node]) -> Sequence[str]:
-    """Return the operators of other domains that nodes are of, or graphs within them, such as my.company.MyRelu."""
+def custom_operators(nodes: Iterable[Node], model: onnx.ModelProto) -> Sequence[str]:
+    """Return the operators of other domains that nodes are of, or graphs within them, such as my.company.MyRelu.
+
+    Args:
+        nodes: Of the model.
+        model: Whose functions are no custom operators.
+    """
+    functions = {(function.domain, function.name) for function in model.functions}
     protos = all_nodes(node.proto for node in nodes)
-    told = (f"{node.domain}.{node.op_type}" for node in protos if short_domain(node.domain) not in _DOMAINS)
+    told = (
+        f"{node.domain}.{node.op_type}"
+        for node in protos
+        if short_domain(node.domain) not in _DOMAINS and (node.domain, node.op_type) not in functions
+    )
     return tuple(dict.fromkeys(told))
 
 
 def why_not_run(custom: Sequence[str]) -> str:
     """Return what there is to tell of such operators."""
+    custom = tuple(dict.fromkeys(custom))
     it, operators = ("them", "operators") if len(custom) > 1 else ("it", "operator")
     return (
         f"no runtime has the {operators} {', '.join(custom)}; custom operators are not supported: express {it} by "

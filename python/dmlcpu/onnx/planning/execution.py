@@ -109,8 +109,9 @@ class ExecutablePlan:
         self.plan, self.rest = plan, rest
         self.last_use = 0
         try:
-            foreign = (node for part in plan.parts if isinstance(part, ForeignPart) for node in part.nodes)
-            if custom := custom_operators(foreign):
+            foreign = (part for part in plan.parts if isinstance(part, ForeignPart))
+            custom = [name for part in foreign for name in custom_operators(part.nodes, part.model.proto)]
+            if custom:
                 raise MissingRuntimeError(why_not_run(custom))
             self._runs = tuple(_run_of(part, plan, device) for part in plan.parts)
         except MissingRuntimeError as error:

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import onnx
 
 from dmlcpu.errors import BindingError, InvalidModelError, MissingRuntimeError
 from dmlcpu.onnx.foreign.custom_operators import custom_operators, why_not_run
 from dmlcpu.onnx.missing_package import has_onnxruntime
-from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.planning.plans import Plan
 from dmlcpu.onnx.rules import RULES
 
 __all__ = ["check_operators"]
 
 
-def check_operators(nodes: Sequence[Node], plan_without_run: Callable[[], Plan]) -> None:
+def check_operators(model: Model, plan_without_run: Callable[[], Plan]) -> None:
     """Raise what would be raised by every run, whatever lengths it is fed.
 
     A plan is made if nodes have neither a rule nor, as far as can be told at once, a runtime: that finds out, as some
     of them are constants, or lead to no output.
 
     Args:
-        nodes: Of the model.
+        model: Any.
         plan_without_run: Makes a plan for some lengths, which may be others than the nodes take.
 
     Raises:
         MissingRuntimeError: onnxruntime is not installed, or has no such operator either.
         InvalidModelError: An operator of ONNX's domain is not ONNX's, nor onnxruntime's.
     """
-    without_rule = [node for node in nodes if (node.domain, node.operator) not in RULES]
-    custom = custom_operators(without_rule)
+    without_rule = [node for node in model.nodes if (node.domain, node.operator) not in RULES]
+    custom = custom_operators(without_rule, model.proto)
     unknown = [node for node in without_rule if node.domain == "" and not onnx.defs.has(node.operator)]
     if not (custom or unknown or (without_rule and not has_onnxruntime())):
         return

@@ -26,6 +26,6 @@ def planned_partition(part: Part) -> Partition:
     """Return the same of a part that is not opened yet, with the provider that is meant to run it, or "nobody"."""
     if not isinstance(part, ForeignPart):
         return partition_of("dmlcpu", part)
-    if custom_operators(part.nodes):
+    if custom_operators(part.nodes, part.model.proto):
         return partition_of("nobody", part)
     return partition_of("onnx.reference" if part.by_reference else "onnxruntime", part)
