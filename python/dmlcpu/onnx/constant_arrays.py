@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.graph.lengths import decided_by, derived, is_free, length_by
 from dmlcpu.graph.record import Derived
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "RepeatedArray",
     "array_broadcast",
     "array_in_shape",
+    "broadcast_to",
     "constant_by",
     "source_of",
 ]
@@ -159,6 +160,27 @@ def array_broadcast(array: Array, *shape: int) -> Array:
         strides.append(0 if length == 1 else stride)
     same: Array = np.ndarray(shape, array.dtype, array, strides=strides)
     return same
+
+
+def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantElements:
+    """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
+    if isinstance(array, FreeArray):
+        return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
+    if not is_free(shape):
+        return array_broadcast(array, *(shape or (1,)))
+    known = np.asarray(array)  # numpy's numbers are given, too
+    if _has_no_free_axis(known, shape):
+        return RepeatedArray(known, shape)
+    return FreeArray(derived(array_broadcast, array, *shape), array.dtype, shape)
+
+
+def _has_no_free_axis(array: Array, shape: Sequence[int]) -> bool:
+    """Return whether an array is repeated along all axes of a shape whose lengths are known only later."""
+    along = shape[len(shape) - array.ndim :]
+    return array.ndim <= len(shape) and all(
+        length == 1 or (not is_free([wanted]) and length == wanted)
+        for length, wanted in zip(array.shape, along, strict=True)
+    )
 
 
 def _has_type_and_axes(array: Array, dtype: np.dtype[Any], axes: int) -> bool:

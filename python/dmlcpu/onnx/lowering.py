@@ -14,16 +14,14 @@ import numpy as np
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.functions.element_wise import quantize_linear
-from dmlcpu.graph.lengths import derived, is_free
+from dmlcpu.graph.lengths import is_free
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constant_arrays import (
     Array,
     Constant,
     ConstantElements,
-    FreeArray,
-    RepeatedArray,
-    array_broadcast,
+    broadcast_to,
     constant_by,
     source_of,
 )
@@ -34,7 +32,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import AffineTable, Computed, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
 
-__all__ = ["Lowering", "Rule", "broadcast_to", "quantize"]
+__all__ = ["Lowering", "Rule", "quantize"]
 
 _Made = TypeVar("_Made")
 
@@ -362,27 +360,6 @@ def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
 def repeated(parameter: Array, shape: Sequence[int]) -> ConstantElements:
     """Return a view of an array of one element with another shape, all strides 0."""
     return broadcast_to(parameter.reshape(()), shape)
-
-
-def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantElements:
-    """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
-    if isinstance(array, FreeArray):
-        return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
-    if not is_free(shape):
-        return array_broadcast(array, *(shape or (1,)))
-    known = np.asarray(array)  # numpy's numbers are given, too
-    if _has_no_free_axis(known, shape):
-        return RepeatedArray(known, shape)
-    return FreeArray(derived(array_broadcast, array, *shape), array.dtype, shape)
-
-
-def _has_no_free_axis(array: Array, shape: Sequence[int]) -> bool:
-    """Return whether an array is repeated along all axes of a shape whose lengths are known only later."""
-    along = shape[len(shape) - array.ndim :]
-    return array.ndim <= len(shape) and all(
-        length == 1 or (not is_free([wanted]) and length == wanted)
-        for length, wanted in zip(array.shape, along, strict=True)
-    )
 
 
 def quantize(floats: Array, parameters: Parameters) -> Array:

@@ -9,7 +9,8 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32, INT32, INT64
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, broadcast_to
+from dmlcpu.onnx.constant_arrays import broadcast_to
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.values import Elements, Operand, Tensor, Value

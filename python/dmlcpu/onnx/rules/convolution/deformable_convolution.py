@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.constant_arrays import Array, Constant, broadcast_to, constant_by
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats

@@ -11,8 +11,8 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
-from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray, constant_by
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
+from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray, broadcast_to, constant_by
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative

@@ -11,8 +11,8 @@ import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes, told_unfit
-from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, constant_by, source_of
-from dmlcpu.onnx.lowering import Lowering, broadcast_to
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, broadcast_to, constant_by, source_of
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotFitting, NotNative

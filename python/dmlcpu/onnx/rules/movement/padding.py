@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
-from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements
-from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to, quantize
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, quantize
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.constant_arrays import Array, Constant
-from dmlcpu.onnx.lowering import Lowering, broadcast_to
+from dmlcpu.onnx.constant_arrays import Array, Constant, broadcast_to
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.movement.moved_values import sliced, sliced_along, transposed
