@@ -7,19 +7,8 @@
 
 namespace dmlcpu {
 
-std::int64_t float_panel_width(const FloatProductKernels& kernels, std::int64_t rows) {
-  constexpr std::int64_t kRowsOneByOne = 3;
-  return rows <= kRowsOneByOne ? kFloatPanelColumns : static_cast<std::int64_t>(kernels.panel_columns);
-}
-
-std::int64_t narrow_panel_terms(std::int64_t rows, std::int64_t k) {
-  constexpr std::int64_t kTermsOfTile = 3 << 15, kMostTerms = 1024;
-  const std::int64_t most = std::min(kTermsOfTile / std::min(rows, kFloatTileRows), kMostTerms);
-  return divide_up(k, divide_up(k, most));
-}
-
 void pack_float_panel(const PackKernels& kernels, const float* b, const MatrixStrides& strides, std::int64_t k,
-                      std::int64_t columns, std::int64_t width, float* panel) noexcept {
+                      std::int64_t columns, float* panel) noexcept {
   if (strides.row == 1 && strides.column > 0) {
     kernels.gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(b),
                            .column_stride = as_size(strides.column) * sizeof(float),
@@ -27,10 +16,10 @@ void pack_float_panel(const PackKernels& kernels, const float* b, const MatrixSt
                            .k = as_size(k) * sizeof(float),
                            .flip = 0,
                            .output = reinterpret_cast<std::uint8_t*>(panel),
-                           .group_stride = as_size(width) * sizeof(float)});
+                           .group_stride = kFloatPanelColumns * sizeof(float)});
     return;
   }
-  for (std::int64_t row = 0; row < k; ++row, b += strides.row, panel += width) {
+  for (std::int64_t row = 0; row < k; ++row, b += strides.row, panel += kFloatPanelColumns) {
     if (strides.column == 1) {
       std::memcpy(panel, b, as_size(columns) * sizeof(float));
       continue;
@@ -40,22 +29,12 @@ void pack_float_panel(const PackKernels& kernels, const float* b, const MatrixSt
 }
 
 void pack_float_panels(const PackKernels& kernels, const float* b, const MatrixStrides& strides, std::int64_t k,
-                       std::int64_t n, std::int64_t width, float* panels) noexcept {
-  for (std::int64_t column = 0; column < n; column += width) {
-    const std::int64_t columns = std::min(width, n - column);
-    if (columns < width) std::fill_n(panels, width * k, 0.0F);
-    pack_float_panel(kernels, b + column * strides.column, strides, k, columns, width, panels);
-    panels += width * k;
-  }
-}
-
-void accumulate_panels(const FloatProductKernels& kernels, FloatProductBlock block, std::int64_t panel_rows) noexcept {
-  const std::size_t width = block.b_row_stride;
-  for (std::size_t left = block.n; left > 0; left -= block.n) {
-    block.n = std::min(left, width);
-    kernels.accumulate(block);
-    block.b += as_size(panel_rows) * width;
-    block.sums += block.n;
+                       std::int64_t n, float* panels) noexcept {
+  for (std::int64_t column = 0; column < n; column += kFloatPanelColumns) {
+    const std::int64_t columns = std::min(kFloatPanelColumns, n - column);
+    if (columns < kFloatPanelColumns) std::fill_n(panels, kFloatPanelColumns * k, 0.0F);
+    pack_float_panel(kernels, b + column * strides.column, strides, k, columns, panels);
+    panels += kFloatPanelColumns * k;
   }
 }
 
