@@ -317,7 +317,7 @@ ONE = (2, 0, 0)
     ("attributes", "message"),
     [
         ({"functions": (-1, 0, 0, *ONE)}, "a function is out of range"),
-        ({"functions": (*ONE, 30, 0, 0)}, "a function is out of range"),
+        ({"functions": (*ONE, 38, 0, 0)}, "a function is out of range"),
         ({"functions": (*ONE, 2, -1, 0)}, "alpha is not the bits"),
         ({"functions": (*ONE, 2, 0, 1 << 32)}, "beta is not the bits"),
         ({"functions": ONE}, "functions are 2 with alpha and beta"),

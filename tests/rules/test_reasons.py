@@ -141,14 +141,6 @@ def test_recurrent_layers(attributes: Any, reason: str) -> None:
     assert_left(builder, reason)
 
 
-def test_operands_that_are_no_codes() -> None:
-    builder = Builder()
-    numbers = [ONE, np.uint8(1)]
-    operands = [builder.input("uint8", (2, 3)), *numbers, builder.input("int32", (2, 3), "y"), *numbers, *numbers]
-    builder.output(builder.node("com.microsoft.QLinearAdd", operands), "uint8")
-    assert_left(builder, "operands that are no codes")
-
-
 def test_codes_with_scales_that_are_not_of_their_axis() -> None:
     builder = Builder()
     operands = [builder.input("float32", (2, 3)), np.ones(2, np.float32), np.zeros(2, np.uint8)]
