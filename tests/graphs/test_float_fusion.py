@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from float_networks import FUNCTIONS, FloatNetwork, stages_of_floats
+from float_networks import FUNCTIONS, FloatNetwork
+from networks_under_construction import stages_of
 from sample_graphs import Devices
 
 # Of pixels that are not next to each other: fewer are not worth the calls.
@@ -59,8 +60,8 @@ def both(build: Callable[[FloatNetwork], Any]) -> tuple[FloatNetwork, FloatNetwo
 
 def assert_same_bits(devices: Devices, fused: FloatNetwork, apart: FloatNetwork, stages: Sequence[str]) -> None:
     for label, device in devices.items():
-        assert stages_of_floats(fused, device) == stages, label
-        assert stages_of_floats(apart, device) == [], label
+        assert stages_of(fused, device) == stages, label
+        assert stages_of(apart, device) == [], label
         actual, expected = (network.run(device) for network in (fused, apart))
         np.testing.assert_array_equal(actual.view(np.uint32), expected.view(np.uint32), label)
 

@@ -7,41 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from conftest import SEED
-from dmlcpu import Device, TensorDataType, TensorDesc
-from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu import TensorDataType, TensorDesc
+from networks_under_construction import NetworkUnderConstruction
 from sample_graphs import codes
 
-__all__ = ["ADD", "MULTIPLY", "TABLE", "Network", "channels_last", "stages_of"]
+__all__ = ["ADD", "MULTIPLY", "TABLE", "Network"]
 
 ADD, MULTIPLY, TABLE = "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "QUANTIZED_MULTIPLY", "CODE_TABLE"
 
 
-def channels_last(sizes: Sequence[int]) -> tuple[int, ...]:
-    n, c, h, w = sizes
-    del n
-    return (c * h * w, 1, c * w, c)
-
-
-class Network:
-    """A graph under construction, and whether the results of its convolutions are outputs too: then none is fused.
-
-    Networks that are built alike draw the same numbers.
-    """
-
-    def __init__(self, *, bound: bool = False) -> None:
-        self.graph, self.rng, self.bound = NativeGraph(), np.random.default_rng(SEED), bound
-        self.inputs: dict[str, Any] = {}
-        self._outputs = 0
+class Network(NetworkUnderConstruction):
+    """A network of convolutions of codes."""
 
     def input(self, sizes: Sequence[int], dtype: Any = np.uint8, *, planes: bool = False) -> int:
-        array = codes(self.rng, sizes, dtype)
-        if not planes:
-            array = np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-        name = f"input_{len(self.inputs)}"
-        self.inputs[name] = array
-        return self.graph.add_input(name, TensorDesc.from_array(array))
+        return self.input_of(codes(self.rng, sizes, dtype), planes=planes)
 
     def scale(self) -> int:
         return self.graph.add_array(self.rng.uniform(0.1, 2, 1).astype(np.float32))
@@ -107,25 +86,3 @@ class Network:
         desc = TensorDesc(dtype, self.graph.desc(x).sizes)
         [y] = self.graph.add_node(TABLE, [x, self.graph.add_array(codes(self.rng, (256,)))], [desc])
         return y
-
-    def output(self, value: int, *, planes: bool = False) -> int:
-        desc = self.graph.desc(value)
-        strides = None if planes else channels_last(desc.sizes)
-        bound = TensorDesc(desc.data_type, desc.sizes, strides=strides)
-        self.graph.mark_output(value, f"output_{self._outputs}", bound)
-        self._outputs += 1
-        return value
-
-    def compiled(self, device: Device) -> CompiledGraph:
-        return CompiledGraph(device, self.graph.copy())
-
-    def run(self, device: Device) -> Any:
-        """The output that was marked last."""
-        result = self.compiled(device).dispatch(**self.inputs)
-        return result if self._outputs == 1 else result[-1]
-
-
-def stages_of(network: Network, device: Device | None = None) -> list[str]:
-    """The names of the operators that are stages."""
-    text = network.compiled(Device(num_threads=1) if device is None else device).describe()
-    return [part.split()[1] for line in text.splitlines() for part in line.split("; ") if part.startswith("with ")]

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from conftest import SEED
 from dmlcpu import Device, TensorDataType, TensorDesc
-from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from networks_under_construction import NetworkUnderConstruction
 
-__all__ = ["FUNCTIONS", "FloatNetwork", "stages_of_floats"]
+__all__ = ["FUNCTIONS", "FloatNetwork"]
 
 FUNCTIONS: Final[Mapping[str, FloatUnary]] = {
     function.name.lower().replace("_", " "): function for function in FloatUnary
@@ -21,16 +19,8 @@ FUNCTIONS: Final[Mapping[str, FloatUnary]] = {
 _SPECIAL: Final = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30)
 
 
-class FloatNetwork:
-    """A graph under construction, and whether the results of its convolutions are outputs too: then none is fused.
-
-    Networks that are built alike draw the same numbers.
-    """
-
-    def __init__(self, *, bound: bool = False) -> None:
-        self.graph, self.rng, self.bound = NativeGraph(), np.random.default_rng(SEED), bound
-        self.inputs: dict[str, Any] = {}
-        self._outputs = 0
+class FloatNetwork(NetworkUnderConstruction):
+    """A network of convolutions of floats."""
 
     def input(self, sizes: Sequence[int], *, planes: bool = False, special: bool = False) -> int:
         """With channels innermost unless it lies by planes; some of it is special: infinite, or no number."""
@@ -38,11 +28,7 @@ class FloatNetwork:
         if special:
             array[self.rng.random(array.shape) < 0.05] = self.rng.choice(np.array(_SPECIAL, np.float32))
             array.flat[: len(_SPECIAL)] = _SPECIAL
-        if not planes:
-            array = np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
-        name = f"input_{len(self.inputs)}"
-        self.inputs[name] = array
-        return self.graph.add_input(name, TensorDesc.from_array(array))
+        return self.input_of(array, planes=planes)
 
     def convolution(
         self,
@@ -82,26 +68,10 @@ class FloatNetwork:
         [y] = self.graph.add_node("ELEMENT_WISE_BINARY", [a, b], [_floats(self.graph.desc(a).sizes)], attributes)
         return y
 
-    def output(self, value: int, *, planes: bool = False) -> int:
-        sizes = self.graph.desc(value).sizes
-        pixels = np.moveaxis(np.empty((sizes[0], *sizes[2:], sizes[1]), np.float32), -1, 1)
-        strides = None if planes else tuple(step // pixels.itemsize for step in pixels.strides)
-        bound = TensorDesc(TensorDataType.FLOAT32, sizes, strides=strides)
-        self.graph.mark_output(value, f"output_{self._outputs}", bound)
-        self._outputs += 1
-        return value
-
     def run(self, device: Device) -> Any:
         """The output that was marked last."""
-        result = CompiledGraph(device, self.graph.copy()).dispatch(**self.inputs)
-        return np.ascontiguousarray(result if self._outputs == 1 else result[-1])
+        return np.ascontiguousarray(super().run(device))
 
 
 def _floats(sizes: Sequence[int]) -> TensorDesc:
     return TensorDesc(TensorDataType.FLOAT32, tuple(sizes))
-
-
-def stages_of_floats(network: FloatNetwork, device: Device) -> list[str]:
-    """The names of the operators that are stages."""
-    text = CompiledGraph(device, network.graph.copy()).describe()
-    return [part.split()[1] for line in text.splitlines() for part in line.split("; ") if part.startswith("with ")]
