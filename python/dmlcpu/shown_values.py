@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum, IntFlag
 
 import numpy as np
 
-__all__ = ["counted", "repr_of", "shown"]
+__all__ = ["counted", "nearest", "repr_of", "shown"]
 
 
 def shown(value: object) -> str:
@@ -48,6 +49,17 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     ('1 entry', '0 elements')
     """
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that another one is likely meant to be; "" if none is near.
+
+    >>> nearest("group_counts", ["strides", "group_count"]), nearest("x", ["strides"])
+    ('group_count', '')
+    """
+    from difflib import get_close_matches  # here: only a mistake needs it
+
+    return next(iter(get_close_matches(name, [*known], 1)), "")
 
 
 def repr_of(value: object) -> str:

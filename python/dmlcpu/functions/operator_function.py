@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from dmlcpu import _core
@@ -16,6 +16,7 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.argument_names import argument_of
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.graph.placeholders import BASES_OF_VIEWS
+from dmlcpu.shown_values import nearest
 
 __all__ = ["operator_function"]
 
@@ -105,12 +106,9 @@ _NAMES_OF_OTHERS: Final = {
 }
 
 
-def _own_name(unknown: str, known: Iterable[str]) -> str:
+def _own_name(unknown: str, known: Collection[str]) -> str:
     """Return what a message tells of the argument that one of another name is likely to be."""
-    from difflib import get_close_matches  # here: only a mistake needs it
-
-    known = [*known]
-    name = _NAMES_OF_OTHERS.get(unknown) or next(iter(get_close_matches(unknown, known, 1)), "")
+    name = _NAMES_OF_OTHERS.get(unknown) or nearest(unknown, known)
     if name not in known:
         return f"; its arguments are {', '.join(known)}"
     if name == "start_padding":

@@ -213,8 +213,9 @@ class ModelValues:
             raise NotNative("no kernel for this operator, nor for all that it repeats")
         try:
             count = step_count(node, self.values)
-            is_taken = count is not None and self._model.loops.takes(node, count, self._most_steps)
-            steps = self._model.loops.of(node, int(count), self._most_steps) if is_taken and count is not None else None
+            steps = None
+            if count is not None and self._model.loops.takes(node, count, self._most_steps):
+                steps = self._model.loops.of(node, int(count), self._most_steps)
         except InvalidModelError:  # it is told what is wrong
             raise
         except MALFORMED as error:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dmlcpu.onnx.absent_names import absent_attribute
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
-from dmlcpu.shown_values import counted
+from dmlcpu.shown_values import counted, nearest
 
 __all__ = [
     "ExecutionMode",
@@ -71,10 +71,8 @@ class _CheckedOptions:
         kind: Any = type(self)
         options = _types_of(kind)
         if name not in options:
-            from difflib import get_close_matches  # here: only a mistake needs it
-
-            near = get_close_matches(name, [known for known in options if known[0] != "_"], 1)
-            told = f"; the nearest is {near[0]!r}" if near else ""
+            near = nearest(name, (known for known in options if known[0] != "_"))
+            told = f"; the nearest is {near!r}" if near else ""
             raise AttributeError(f"{type(self).__name__} has no option {name!r}{told}", name=name, obj=self)
         super().__setattr__(name, value if name[0] == "_" else _typed(name, value, options[name]))
 

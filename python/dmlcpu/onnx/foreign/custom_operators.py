@@ -38,19 +38,18 @@ def custom_operators(nodes: Iterable[Node], model: onnx.ModelProto) -> Sequence[
     """
     functions = {(function.domain, function.name) for function in model.functions}
     protos = all_nodes(node.proto for node in nodes)
-    told = (
+    return [
         f"{node.domain}.{node.op_type}"
         for node in protos
         if short_domain(node.domain) not in _DOMAINS and (node.domain, node.op_type) not in functions
-    )
-    return tuple(dict.fromkeys(told))
+    ]
 
 
 def why_not_run(custom: Sequence[str]) -> str:
-    """Return what there is to tell of such operators."""
-    custom = tuple(dict.fromkeys(custom))
-    it, operators = ("them", "operators") if len(custom) > 1 else ("it", "operator")
+    """Return what there is to tell of such operators, each once."""
+    names = dict.fromkeys(custom)
+    it, operators = ("them", "operators") if len(names) > 1 else ("it", "operator")
     return (
-        f"no runtime has the {operators} {', '.join(custom)}; custom operators are not supported: express {it} by "
+        f"no runtime has the {operators} {', '.join(names)}; custom operators are not supported: express {it} by "
         "ONNX's operators, or as functions of the model"
     )

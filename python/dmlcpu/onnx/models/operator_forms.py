@@ -21,7 +21,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
-from dmlcpu.shown_values import counted
+from dmlcpu.shown_values import counted, nearest
 
 __all__ = ["check_forms", "forms_of"]
 
@@ -162,10 +162,8 @@ def _of_unknown_attribute(node: str, form: OperatorForm, name: str) -> str:
     if having:
         when = f"from version {having[0]} of ONNX's operators on" if having[0] > form.since else "in earlier versions"
         return f"it has an attribute {name!r} {when}"
-    from difflib import get_close_matches  # here: only a mistake needs it
-
-    near = get_close_matches(name, form.kinds, 1)
-    wanted = f"{near[0]!r}" if near else f"one of {', '.join(form.kinds)}" if form.kinds else "none"
+    near = nearest(name, form.kinds)
+    wanted = f"{near!r}" if near else f"one of {', '.join(form.kinds)}" if form.kinds else "none"
     return f"got an attribute {name!r}, expected {wanted}"
 
 
