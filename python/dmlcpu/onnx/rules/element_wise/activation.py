@@ -17,7 +17,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule, quantize
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import chosen, compared, low_bits, on_each_float, on_floats
+from dmlcpu.onnx.rules.element_operators import compared, low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import between_codes, computed, computed_floats, constant, present, trains
@@ -180,7 +180,7 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
         codes = evaluated(node, np.arange(256, dtype=np.uint8).view(value.dtype), inputs[1:])
         return [lowering.code_table(value, codes)]
     if isinstance(value, Table):
-        return [Table(value.codes, evaluated(node, value.floats, inputs[1:]))]
+        return table_only(lowering, node, inputs)
     integers = of_integers(lowering, node, value, inputs[1:])
     if integers is not None:
         return [integers]
@@ -213,26 +213,6 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     below = on_floats(lowering, FloatBinary.MINIMUM, tensor, Constant(np.zeros((), np.float32)))
     product = on_floats(lowering, FloatBinary.MULTIPLY, below, Constant(slope))
     return [on_floats(lowering, FloatBinary.ADD, above, product)]
-
-
-def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """HardSwish."""
-    value = present(inputs[0])
-    if isinstance(value, Table):
-        return table_only(lowering, node, inputs)
-    tensor = computed_floats(lowering, value)
-    return [on_each_float(lowering, FloatUnary.HARD_SWISH, tensor, alpha=1 / 6, beta=0.5)]
-
-
-def thresholded_relu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ThresholdedRelu: what is no number is not above the threshold either, and becomes 0."""
-    value = present(inputs[0])
-    if isinstance(value, Table):
-        return table_only(lowering, node, inputs)
-    x = computed_floats(lowering, value)
-    threshold = Constant(np.array(node.attributes.get("alpha", 1.0), np.float32))
-    above = compared(lowering, Logical.GREATER_THAN, x, threshold)
-    return [chosen(lowering, above, x, np.zeros((), np.float32))]
 
 
 # Functions that no kernel computes of floats, nor any composition of kernels does as exactly as onnxruntime.
@@ -326,9 +306,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     # Sigmoid, which may begin a SiLU, is in ``spelled_out``.
     **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip") if name != "Sigmoid"},
     **{("", name): table_only for name in _OF_TABLES_ALONE},
-    ("", "ThresholdedRelu"): thresholded_relu,
     ("", "PRelu"): prelu,
-    ("", "HardSwish"): hard_swish,
     ("", "Identity"): identity,
     ("", "Dropout"): dropout,
     ("", "Cast"): cast,

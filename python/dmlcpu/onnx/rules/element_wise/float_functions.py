@@ -12,10 +12,10 @@ from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_operators import on_each_float, on_floats
+from dmlcpu.onnx.rules.element_operators import chosen, compared, on_each_float, on_floats
 from dmlcpu.onnx.rules.element_wise.activation import table_only
 from dmlcpu.onnx.rules.element_wise.integer_functions import of_integers
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import computed_floats, present
 from dmlcpu.onnx.values import Table, Tensor, Value
 
@@ -52,6 +52,13 @@ class Floats:
         """Return the smaller one of two."""
         return self._with(FloatBinary.MINIMUM, other)
 
+    def above(self, threshold: float) -> Floats:
+        """Return it where it is above a number, else 0: what is no number is not above it either."""
+        is_above = compared(
+            self._lowering, Logical.GREATER_THAN, self.tensor, Constant(np.array(threshold, np.float32))
+        )
+        return Floats(self._lowering, chosen(self._lowering, is_above, self.tensor, np.zeros((), np.float32)))
+
     def function(self, function: FloatUnary, **parameters: float) -> Floats:
         """Return a function that has a kernel, with its parameters."""
         return Floats(self._lowering, on_each_float(self._lowering, function, self.tensor, **parameters))
@@ -59,10 +66,6 @@ class Floats:
     def absolute(self) -> Floats:
         """Return its distance to 0."""
         return self.function(FloatUnary.ABSOLUTE)
-
-
-def _elu(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.ELU, alpha=_finite(node, 1.0), beta=1.0)
 
 
 def _finite(node: Node, default: float) -> float:
@@ -84,40 +87,18 @@ def _selu(x: Floats, node: Node) -> Floats:
     return x.function(FloatUnary.ELU, alpha=alpha, beta=1.0) * gamma
 
 
-def _softplus(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.SOFTPLUS)
-
-
-def _mish(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.MISH)
-
-
-def _softsign(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.SOFTSIGN)
-
-
-def _swish(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.GATED, alpha=node.attributes.get("alpha", 1.0))
-
-
-def _absolute(x: Floats, node: Node) -> Floats:
-    return x.absolute()
-
-
-def _sign(x: Floats, node: Node) -> Floats:
-    return x.function(FloatUnary.SIGN)
-
-
 _FUNCTIONS: Final[Mapping[str, Callable[[Floats, Node], Floats]]] = {
-    "Abs": _absolute,
+    "Abs": lambda x, node: x.absolute(),
     "Celu": _celu,
-    "Elu": _elu,
-    "Mish": _mish,
+    "Elu": lambda x, node: x.function(FloatUnary.ELU, alpha=_finite(node, 1.0), beta=1.0),
+    "HardSwish": lambda x, node: x.function(FloatUnary.HARD_SWISH, alpha=1 / 6, beta=0.5),
+    "Mish": lambda x, node: x.function(FloatUnary.MISH),
     "Selu": _selu,
-    "Sign": _sign,
-    "Softplus": _softplus,
-    "Softsign": _softsign,
-    "Swish": _swish,
+    "Sign": lambda x, node: x.function(FloatUnary.SIGN),
+    "Softplus": lambda x, node: x.function(FloatUnary.SOFTPLUS),
+    "Softsign": lambda x, node: x.function(FloatUnary.SOFTSIGN),
+    "Swish": lambda x, node: x.function(FloatUnary.GATED, alpha=node.attributes.get("alpha", 1.0)),
+    "ThresholdedRelu": lambda x, node: x.above(node.attributes.get("alpha", 1.0)),
 }
 
 
