@@ -158,6 +158,15 @@ def test_files_that_documents_and_comments_name_are_there() -> None:
     assert missing == []
 
 
+def test_files_on_the_way_of_a_convolution_have_the_names_that_are_told() -> None:
+    section = (DOCS / "onnx.md").read_text(encoding="utf-8").split("## One convolution\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\S+)` \| (.*?) \|", section, re.MULTILINE)
+    assert len(rows) > 10
+    for path, names in rows:
+        words = re.findall(r"\w+", (ROOT / path).read_text(encoding="utf-8"))
+        assert set(re.findall(r"`(\w+)`", names)) <= set(words), path
+
+
 def test_links_between_documents_lead_to_files_and_headings() -> None:
     paths = (*ROOT.glob("*.md"), *DOCS.glob("*.md"))
     texts = {path: re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL) for path in paths}
