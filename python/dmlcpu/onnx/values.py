@@ -149,11 +149,13 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
         shape: Of the result.
         dtype: Of what :meth:`floats` computes.
         is_whole: Whether it is what an operator makes: what nodes that follow make one with it is of its node then.
+        is_shared: Whether a node may become one with it that is not the only one to read it.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     is_whole: bool = True
+    is_shared: bool = False
     _computed: Tensor | None = None
     _depth: int | None = None
 
@@ -206,6 +208,10 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
         Returns:
             None where the node takes this value as any other.
         """
+        return None if node.domain or not (alone or self.is_shared) else self.with_node(node, inputs)
+
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        """Return the same of one of ONNX's own nodes, which reads the value alone unless that is shared."""
         return None
 
     def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import onnx
@@ -19,8 +18,6 @@ from dmlcpu.onnx.rules.windows import DepthWindow, window_of
 from dmlcpu.onnx.values import Deferred, Operand, Tensor, Value, element_type
 
 __all__ = ["IntegerConvolution"]
-
-_TO_FLOATS: Final = ("", "Cast", onnx.TensorProto.FLOAT)
 
 
 class IntegerConvolution(Deferred):
@@ -59,10 +56,10 @@ class IntegerConvolution(Deferred):
         """Add the convolution that ends in sums."""
         return self.lowering.emit("CONVOLUTION_INTEGER", self.operands, np.int32, self.shape, self.attributes)
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Become floats, in the convolution itself if nothing else reads the sums."""
-        is_cast = (node.domain, node.operator, node.attributes.get("to")) == _TO_FLOATS
-        return _UnscaledConvolution(self) if is_cast and alone else None
+        is_cast = node.operator == "Cast" and node.attributes.get("to") == onnx.TensorProto.FLOAT
+        return _UnscaledConvolution(self) if is_cast else None
 
 
 class _UnscaledConvolution(Deferred):
@@ -76,12 +73,12 @@ class _UnscaledConvolution(Deferred):
         """Convert the sums."""
         return self._sums.lowering.emit("CAST", [self._sums.computed()], FLOAT32, self.shape)
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Take the scale, which may be computed."""
-        other = _other(self, node, inputs, "Mul")
-        if not alone or not isinstance(other, Tensor | Constant) or not _is_for_channels(other, self.shape):
+        scale = beside(self, inputs) if node.operator == "Mul" else None
+        if not isinstance(scale, Tensor | Constant) or not _is_for_channels(scale, self.shape):
             return None
-        return _ScaledConvolution(self._sums, other, None)
+        return _ScaledConvolution(self._sums, scale, None)
 
 
 class _ScaledConvolution(Deferred):
@@ -99,16 +96,12 @@ class _ScaledConvolution(Deferred):
         operands = [*sums.operands, *of_channels]
         return sums.lowering.emit("CONVOLUTION_INTEGER_TO_FLOAT", operands, FLOAT32, self.shape, sums.attributes)
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Take a constant that is added as a bias."""
-        other = _other(self, node, inputs, "Add")
-        takes = alone and self._bias is None and isinstance(other, Constant) and _is_for_channels(other, self.shape)
-        return _ScaledConvolution(self._sums, self._scale, other) if takes and isinstance(other, Constant) else None
-
-
-def _other(value: Value, node: Node, inputs: Sequence[Value | None], operator: str) -> Value | None:
-    """Return the operand beside another of a node that is such an operator; None if it is not."""
-    return beside(value, inputs) if (node.domain, node.operator) == ("", operator) else None
+        bias = beside(self, inputs) if node.operator == "Add" and self._bias is None else None
+        if not isinstance(bias, Constant) or not _is_for_channels(bias, self.shape):
+            return None
+        return _ScaledConvolution(self._sums, self._scale, bias)
 
 
 def _is_for_channels(value: Tensor | Constant, shape: Sequence[int]) -> bool:

@@ -160,11 +160,9 @@ class Product(Deferred):
         bias = None if self._bias is None else constant_by(np.multiply, source_of(self._bias), numbers).elements()
         return Product(self._lowering, self._a, b, bias)
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Take a constant that is added as a bias."""
-        if not alone or self._bias is not None or (node.domain, node.operator) != ("", "Add"):
-            return None
-        other = beside(self, inputs)
+        other = beside(self, inputs) if node.operator == "Add" and self._bias is None else None
         if not isinstance(other, Constant) or not _fits(other, self.shape):
             return None
         return self.with_bias(other.elements())
@@ -191,11 +189,10 @@ class IntegerProduct(Deferred):
         operands = [left, a.zero_point, right, b.zero_point]
         return self._lowering.emit("MATRIX_MULTIPLY_INTEGER", operands, np.int32, self.shape)
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Become floats, in the product itself if nothing else reads the sums."""
-        if (node.domain, node.operator, node.attributes.get("to")) != ("", "Cast", onnx.TensorProto.FLOAT) or not alone:
-            return None
-        return _UnscaledProduct(self._lowering, self._a, self._b)
+        is_cast = node.operator == "Cast" and node.attributes.get("to") == onnx.TensorProto.FLOAT
+        return _UnscaledProduct(self._lowering, self._a, self._b) if is_cast else None
 
 
 class _UnscaledProduct(Product):
@@ -205,10 +202,10 @@ class _UnscaledProduct(Product):
         self._factors = a, b
         super().__init__(lowering, Factor(a.codes, _ONE, a.zero_point), Factor(b.codes, _ONE, b.zero_point))
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Take the scales, which are one or of columns; a product with 1 does not change them."""
-        if not alone or (node.domain, node.operator) != ("", "Mul"):
-            return super().followed_by(node, inputs, alone)
+        if node.operator != "Mul":
+            return super().with_node(node, inputs)
         scale = beside(self, inputs)
         if not isinstance(scale, Tensor | Constant):
             return None

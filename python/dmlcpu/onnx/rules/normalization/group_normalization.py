@@ -94,9 +94,9 @@ class FloatGroups(Deferred):
     def __init__(self, lowering: Lowering, x: Tensor, groups: Groups, shape: tuple[int, ...]) -> None:
         self._lowering, self.x, self.groups, self.shape = lowering, x, groups, shape
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Take another shape, a constant weight of the channels and then a bias, where this one has neither."""
-        if not alone or node.domain or self.groups.bias.any():
+        if self.groups.bias.any():
             return None
         weight = self.groups.weight
         is_plain = bool((weight == 1).all())

@@ -61,9 +61,9 @@ class LayerNormalization(Deferred):
         operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
         return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype, {})
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Take a constant weight, and then a constant bias, where this one has neither."""
-        if not alone or node.domain or node.operator not in ("Mul", "Add") or self.bias.any():
+        if node.operator not in ("Mul", "Add") or self.bias.any():
             return None
         other = beside(self, inputs)
         shape = self.shape[len(self.shape) - self.count :]

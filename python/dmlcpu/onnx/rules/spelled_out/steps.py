@@ -97,7 +97,7 @@ class Step(Deferred):
         form: What this is of x.
     """
 
-    is_whole = False
+    is_whole, is_shared = False, True
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class Step(Deferred):
         is_product = self.form.kind == Kind.PRODUCT and self._result is None
         return (self.x, self.form.factor) if is_product else super().as_multiple()
 
-    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+    def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Go on to the next step, or to the function."""
-        follow = None if node.domain else self._following.get((self.form.kind, node.operator))
+        follow = self._following.get((self.form.kind, node.operator))
         if follow is None or any(value is not None and len(value.shape) > len(self.shape) for value in inputs):
             return None  # a number of more axes gives them to the result
         return follow(self, node, inputs)
