@@ -124,11 +124,8 @@ class Lowering:
         """Return the array that a function makes of arguments as ``once`` takes them, made once for all nodes."""
         return self.once([], _constant_by, function, *arguments)
 
-    def number(self, operand: Operand) -> int | None:
-        """Return the number that an operand has in the current graph."""
-        return self._number(_unwrapped(operand))
-
-    def _number(self, operand: Elements | None) -> int | None:
+    def number(self, operand: Elements | None) -> int | None:
+        """Return the number that an operand has in the current graph; None if it is absent."""
         known = self.partition.known_number(operand)
         if known is not None or operand is None:
             return known
@@ -180,7 +177,7 @@ class Lowering:
                 raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
         numbers = [
-            self._number(operand) if number is None else number
+            self.number(operand) if number is None else number
             for operand, number in zip(operands, numbers, strict=True)
         ]
         name = "" if self.node is None else self.node.name
@@ -343,11 +340,6 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
     if is_free(entries):
         return all(-_INT64_END <= entry < _INT64_END for entry in entries)
     return -_INT64_END <= min(entries) <= max(entries) < _INT64_END
-
-
-def _unwrapped(operand: Operand) -> Elements | None:
-    """Return an operand, of a constant whose elements are there its array."""
-    return operand.elements() if isinstance(operand, Constant) else operand
 
 
 def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

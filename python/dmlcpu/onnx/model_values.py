@@ -17,7 +17,7 @@ from dmlcpu.graph.lengths import UnfitShapesError, at_hand, decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.computed_once import computed_once
 from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
-from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
+from dmlcpu.onnx.constants.empty_arrays import has_no_elements, zeros_of
 from dmlcpu.onnx.constants.folding import Folding
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.foreign.nodes import ANCHORS, is_along_axis, is_for_the_reference
@@ -398,4 +398,4 @@ def _holds(condition: Array) -> bool:
 
 def outer_value(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
     """Return a value that is fed, or computed by another runtime."""
-    return without_elements(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)
+    return zeros_of(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)

@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.values import Value, element_type
 
-__all__ = ["has_no_elements", "nothing", "without_elements", "zeros_of"]
+__all__ = ["has_no_elements", "nothing", "zeros_of"]
 
 # numpy has no array whose other lengths, multiplied, are too many bytes to count; up to here it has, of any type.
 _MAX_ELEMENTS: Final = 1 << 48
@@ -22,13 +22,8 @@ def has_no_elements(shape: Sequence[int]) -> bool:
     return 0 in shape and math.prod(length for length in shape if length != 0) <= _MAX_ELEMENTS
 
 
-def without_elements(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:
-    """Return an array of a shape that has a length of 0: it is known, whatever computes it or is fed."""
-    return zeros_of(dtype, shape)
-
-
 def zeros_of(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:
-    """Return zeros of a shape, such as sums of nothing."""
+    """Return zeros of a shape, such as sums of nothing, or what has a length of 0, whatever computes it or is fed."""
     return constant_by(_zeros, dtype, *shape)
 
 
@@ -38,4 +33,4 @@ def _zeros(dtype: np.dtype[Any], *shape: int) -> Array:
 
 def nothing(value: Value, shape: Sequence[int]) -> Constant:
     """Return an array without elements, of the type that a value's floats, or other elements, have."""
-    return without_elements(element_type(value), shape)
+    return zeros_of(element_type(value), shape)

@@ -13,7 +13,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.lengths import told_unfit
 from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
 from dmlcpu.onnx.constant_arrays import Array
-from dmlcpu.onnx.constants.empty_arrays import without_elements
+from dmlcpu.onnx.constants.empty_arrays import zeros_of
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFitting, NotNative
@@ -73,7 +73,7 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
         raise NotFitting(told_unfit(a.shape, (matrix.rows, columns)))
     shape = (*a.shape[:-1], columns)
     if 0 in shape:
-        return [without_elements(FLOAT32, shape)]
+        return [zeros_of(FLOAT32, shape)]
     if not 2 <= len(shape) <= _MOST_AXES:
         a = reshaped(lowering, a, (math.prod(shape[:-1]), matrix.rows))
     has_float_points = zero_point is not None and element_type(zero_point) == FLOAT32
