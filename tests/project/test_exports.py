@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "dmlcpu"
 PUBLIC = ("dmlcpu", "dmlcpu.onnx.backend")  # for callers
-OF_EACH_MODULE = ("MODULES", "RULES", "SCHEMAS", "command")  # taken in loops over the modules of a folder
+OF_EACH_MODULE = ("RULES", "SCHEMAS", "command")  # taken in loops over the modules of a folder
 
 
 def name_of(path: Path) -> str:
