@@ -17,6 +17,7 @@ from dmlcpu.onnx.rules.element_operators import compared
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import axis_within, between_codes, computed_floats, computed_with_axes, present
+from dmlcpu.onnx.rules.reduction.reduction import place_of_extreme
 from dmlcpu.onnx.values import AffineTable, Deferred, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -95,8 +96,7 @@ def hardmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     value = present(inputs[0])
     rows, axis = _in_rows(lowering, computed_with_axes(lowering, value), node, node.version)
     x = computed_floats(lowering, rows)
-    one = tuple(1 if place == axis else length for place, length in enumerate(x.shape))
-    largest = lowering.emit("ARGMAX", [x], np.int64, one, {"axis": (axis,), "axis_direction": (0,)})
+    largest = place_of_extreme(lowering, "ARGMAX", x, axis)
     along = (-1, *(1 for _ in x.shape[axis + 1 :]))
     places = constant_by(_counted, x.shape[axis], *along)
     chosen = compared(lowering, Logical.EQUALS, places, largest)

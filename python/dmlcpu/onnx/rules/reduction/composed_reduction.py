@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.element_wise.float_functions import Floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
-from dmlcpu.onnx.rules.reduction.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape
+from dmlcpu.onnx.rules.reduction.reduction import reduce_extreme, reduce_sum, reduced_axes, reduced_shape
 from dmlcpu.onnx.values import Table, Value
 
 __all__ = ["RULES", "sum_of_distances"]
@@ -56,7 +56,7 @@ def logarithm_of_sum_of_exponentials(lowering: Lowering, node: Node, inputs: Seq
     x = Floats(lowering, computed_floats(lowering, present(inputs[0])))
     shape = x.tensor.shape
     keeping = replace(node, attributes={**node.attributes, "keepdims": 1})
-    [found] = reduce_max(lowering, keeping, [x.tensor, *inputs[1:]])
+    [found] = reduce_extreme(lowering, replace(keeping, operator="ReduceMax"), [x.tensor, *inputs[1:]])
     largest = Floats(lowering, computed_floats(lowering, found)).larger(-_LARGEST_FLOAT32).smaller(_LARGEST_FLOAT32)
     total = _sum(lowering, keeping, inputs, (x - largest).function(FloatUnary.EXPONENTIAL).tensor)
     result = Floats(lowering, computed_floats(lowering, total)).function(FloatUnary.LOGARITHM) + largest

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -26,8 +25,10 @@ from dmlcpu.onnx.values import AffineTable, Deferred, Table, Tensor, Value
 __all__ = [
     "RULES",
     "computed_mean",
+    "in_order",
     "mean_axes",
-    "reduce_max",
+    "place_of_extreme",
+    "reduce_extreme",
     "reduce_sum",
     "reduced_axes",
     "reduced_shape",
@@ -48,7 +49,7 @@ def reduced_shape(node: Node, shape: Sequence[int], axes: Sequence[int]) -> tupl
 
 
 def _reduced(
-    lowering: Lowering, node: Node, inputs: Sequence[Value | None], pool: Callable[[Value, Window], Value]
+    lowering: Lowering, node: Node, inputs: Sequence[Value | None], pool: Callable[[Lowering, Value, Window], Value]
 ) -> Value:
     """Return a value pooled over the axes of a node."""
     value = present(inputs[0])
@@ -64,7 +65,7 @@ def _reduced(
         axes = (2, 3)
     kernel = tuple(value.shape[axis] if axis in axes else 1 for axis in (2, 3))
     output = tuple(length // window for length, window in zip(value.shape[2:], kernel, strict=True))
-    return reshaped(lowering, pool(value, Window.plain(kernel, output)), shape)
+    return reshaped(lowering, pool(lowering, value, Window.plain(kernel, output)), shape)
 
 
 def _check_windows(value: Value, axes: Sequence[int]) -> None:
@@ -83,10 +84,6 @@ def _as_image(lowering: Lowering, value: Value, kept: Sequence[int], axes: Seque
     rows = lengths[count] if len(axes) > 1 else 1
     shape = (images, math.prod(lengths[:count]) // images, rows, math.prod(lengths[count:]) // rows)
     return reshaped(lowering, value, shape)
-
-
-def _pooled_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
-    return _reduced(lowering, node, inputs, lambda image, window: averaged(lowering, image, window))
 
 
 def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
@@ -110,32 +107,32 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     if type(value) is Table and not lowering.uses.is_read_once(node.inputs[0]):
         inputs = [computed_floats(lowering, value), *inputs[1:]]  # there for others; a table in another shape is not
     if of_codes or _are_too_long(value, axes):
-        return [_pooled_mean(lowering, node, inputs)]
+        return [_reduced(lowering, node, inputs, averaged)]
     x = computed_floats(lowering, value)
     return [mean_over(lowering, x, axes, reduced_shape(node, x.shape, axes))]
 
 
-def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMax, of integers too."""
-    of_integers = _reduced_integers(lowering, node, inputs, partial(_extreme_of_integers, operator="ARGMAX"))
-    if of_integers is not None:
-        return [of_integers]
-    return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
+# The operator that finds the place of an extreme, and the pooling.
+_EXTREMES: Final = {"ReduceMax": ("ARGMAX", maximum), "ReduceMin": ("ARGMIN", minimum)}
 
 
-def reduce_min(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMin, of integers too."""
-    of_integers = _reduced_integers(lowering, node, inputs, partial(_extreme_of_integers, operator="ARGMIN"))
-    if of_integers is not None:
-        return [of_integers]
-    return [_reduced(lowering, node, inputs, lambda image, window: minimum(lowering, image, window))]
+def reduce_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMax and ReduceMin, of integers too: the element at the extreme's place."""
+    operator, pool = _EXTREMES[node.operator]
+
+    def element(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
+        places = place_of_extreme(lowering, operator, tensor, axis)
+        return lowering.emit("GATHER_ELEMENTS", [tensor, places], tensor.dtype, places.shape, {"axis": (axis,)})
+
+    of_integers = _reduced_integers(lowering, node, inputs, element)
+    return [_reduced(lowering, node, inputs, pool) if of_integers is None else of_integers]
 
 
-def _extreme_of_integers(lowering: Lowering, tensor: Tensor, axis: int, operator: str) -> Tensor:
-    """Return the largest or the least of INT32 or INT64 elements along an axis, which it keeps: that at its place."""
-    shape = tuple(1 if place == axis else length for place, length in enumerate(tensor.shape))
-    places = lowering.emit(operator, [tensor], np.int64, shape, {"axis": (axis,), "axis_direction": (0,)})
-    return lowering.emit("GATHER_ELEMENTS", [tensor, places], tensor.dtype, shape, {"axis": (axis,)})
+def place_of_extreme(lowering: Lowering, operator: str, tensor: Tensor, axis: int, is_last: bool = False) -> Tensor:
+    """Add ARGMAX or ARGMIN: the place of the first extreme along an axis, or of the last one; the axis is kept."""
+    shape = (*tensor.shape[:axis], 1, *tensor.shape[axis + 1 :])
+    attributes = {"axis": (axis,), "axis_direction": (int(is_last),)}
+    return lowering.emit(operator, [tensor], np.int64, shape, attributes)
 
 
 def _are_too_long(value: Value, axes: Sequence[int]) -> bool:
@@ -169,9 +166,7 @@ def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> V
 
 def _sum_by_operator(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
     total = _sum_of_floats(lowering, node, inputs)
-    if total is None:
-        return _reduced(lowering, node, inputs, lambda image, window: summed(lowering, image, window))
-    return total
+    return _reduced(lowering, node, inputs, summed) if total is None else total
 
 
 def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
@@ -228,25 +223,27 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
 @between_codes
 def qlinear_reduce_mean(lowering: Lowering, node: Node, table: Table) -> Value:
     """QLinearReduceMean."""
-    return _pooled_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
+    return _reduced(lowering, replace(node, inputs=node.inputs[:1]), [table], averaged)
+
+
+def in_order(lowering: Lowering, value: Value) -> Tensor:
+    """Return a tensor whose elements are in the order of a value's: its codes, where these have that of the floats."""
+    if isinstance(value, AffineTable) and value.parameters.keeps_order:
+        return value.codes
+    return computed(lowering, value)
 
 
 def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ArgMax and ArgMin: of dequantized codes the codes', where these have the floats' order."""
     value = present(inputs[0])
     axis = axis_within(node.attributes.get("axis", 0), len(value.shape))
-    in_order = isinstance(value, AffineTable) and value.parameters.keeps_order
-    tensor = value.codes if isinstance(value, AffineTable) and in_order else computed(lowering, value)
-    shape = tuple(1 if place == axis else length for place, length in enumerate(tensor.shape))
-    attributes = {
-        "axis": (axis,),
-        "axis_direction": (int(bool(node.attributes.get("select_last_index", 0))),),
-    }
+    tensor = in_order(lowering, value)
     if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, np.dtype(np.float32)):
         raise NotNative(f"the places of elements of type {tensor.dtype}")
-    places = lowering.emit(node.operator.upper(), [tensor], np.int64, shape, attributes)
+    is_last = bool(node.attributes.get("select_last_index", 0))
+    places = place_of_extreme(lowering, node.operator.upper(), tensor, axis, is_last)
     kept = node.attributes.get("keepdims", 1)
-    return [places if kept else lowering.reshaped(places, (*shape[:axis], *shape[axis + 1 :]))]
+    return [places if kept else lowering.reshaped(places, (*tensor.shape[:axis], *tensor.shape[axis + 1 :]))]
 
 
 def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -265,8 +262,7 @@ def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     # ReduceMean, which may begin a layer normalization, is in ``spelled_out``.
-    ("", "ReduceMax"): reduce_max,
-    ("", "ReduceMin"): reduce_min,
+    **{("", name): reduce_extreme for name in _EXTREMES},
     **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
     ("", "ArgMax"): arg_extreme,
     ("", "ArgMin"): arg_extreme,

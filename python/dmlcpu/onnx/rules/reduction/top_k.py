@@ -14,7 +14,8 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
-from dmlcpu.onnx.rules.operands import axis_within, computed, integers, present
+from dmlcpu.onnx.rules.operands import axis_within, integers, present
+from dmlcpu.onnx.rules.reduction.reduction import in_order
 from dmlcpu.onnx.values import AffineTable, Value
 
 __all__ = ["RULES"]
@@ -27,14 +28,15 @@ def top_k(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     [count] = integers(inputs[1], "the number of elements") if len(inputs) > 1 else (index(node.attributes["k"]),)
     if not 1 <= count <= value.shape[axis]:
         raise NotNative(f"{count} of {value.shape[axis]} elements")
-    in_order = isinstance(value, AffineTable) and value.parameters.keeps_order
-    tensor = value.codes if isinstance(value, AffineTable) and in_order else computed(lowering, value)
+    tensor = in_order(lowering, value)
     if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, FLOAT32):
         raise NotNative(f"elements of type {tensor.dtype}")
     shape = (*tensor.shape[:axis], count, *tensor.shape[axis + 1 :])
     attributes = {"axis": (axis,), "axis_direction": (int(bool(node.attributes.get("largest", 1))),)}
     values, indices = lowering.emit_several("TOP_K", [tensor], [(tensor.dtype, shape), (np.int64, shape)], attributes)
-    return [replace(value, codes=values) if isinstance(value, AffineTable) and in_order else values, indices]
+    if isinstance(value, AffineTable) and tensor is value.codes:
+        return [replace(value, codes=values), indices]
+    return [values, indices]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "TopK"): top_k}
