@@ -58,13 +58,18 @@ def test_conditions_that_follow_from_a_number(random_numbers: np.random.Generato
     assert {part.provider for part in session.partitions(values={"rate": rate})} == {"dmlcpu"}
 
 
-def test_more_values_than_plans_are_made_for(random_numbers: np.random.Generator) -> None:
+def by_position() -> dmlcpu.InferenceSession:
+    """Of a model whose x is doubled where the position is below 5, and tripled elsewhere."""
     builder = Builder()
     x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
     condition = builder.node("Less", [number, np.int64([5])])
     then, other = ((lambda inner, by=by: inner.node("Mul", [x, np.float32(by)])) for by in (2, 3))
     builder.output(conditional(builder, condition, branch("a", then), branch("b", other)), "float32")
-    session, fed = dmlcpu.InferenceSession(builder.build()), uniform_floats(random_numbers)
+    return dmlcpu.InferenceSession(builder.build())
+
+
+def test_more_values_than_plans_are_made_for(random_numbers: np.random.Generator) -> None:
+    session, fed = by_position(), uniform_floats(random_numbers)
     for position in [*range(12), 3, 11]:
         [result] = session.run(None, {"x": fed, "position": np.array([position])})
         np.testing.assert_array_equal(result, fed * np.float32(2 if position < 5 else 3))
@@ -98,23 +103,16 @@ def test_what_decides_has_to_be_fed(random_numbers: np.random.Generator) -> None
 
 
 def test_looking_at_partitions_is_no_run(random_numbers: np.random.Generator) -> None:
-    builder = Builder()
-    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
-    condition = builder.node("Less", [number, np.int64([5])])
-    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
-    session = dmlcpu.InferenceSession(builder.build())
+    session = by_position()
     for position in range(12):
         assert {part.provider for part in session.partitions(values={"position": position})} == {"dmlcpu"}
 
 
 @pytest.mark.parametrize("value", ["yes", 2**70, None, [[1], [2, 3]], np.nan, 1.5, 1j])
 def test_values_that_are_no_whole_numbers(value: Any) -> None:
-    builder = Builder()
-    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
-    condition = builder.node("Less", [number, np.int64([5])])
-    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
+    session = by_position()
     with pytest.raises(dmlcpu.BindingError, match="for input 'position', expected one int64"):
-        dmlcpu.InferenceSession(builder.build()).partitions(values={"position": value})
+        session.partitions(values={"position": value})
 
 
 def test_threads_that_choose_differently(random_numbers: np.random.Generator) -> None:
