@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,11 +26,12 @@ from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Elements, Ope
 __all__ = ["RULES", "binary", "plus", "power"]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Quantized:
     """Codes of one scale, computed or constant."""
 
-    def __init__(self, codes: Elements, parameters: Parameters) -> None:
-        self.codes, self.parameters = codes, parameters
+    codes: Elements
+    parameters: Parameters
 
     @classmethod
     def of(cls, value: Value) -> Quantized | None:
@@ -127,14 +128,14 @@ def _joined(shape: Sequence[int], whole: Sequence[int], groups: Sequence[range])
     return tuple(math.prod(own) for own in lengths)
 
 
-# The operators: the function on floats, and the operator on codes.
-_FUNCTIONS: Final[Mapping[str, tuple[FloatBinary, str]]] = {
-    "Add": (FloatBinary.ADD, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
-    "Sub": (FloatBinary.SUBTRACT, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
-    "Mul": (FloatBinary.MULTIPLY, "QUANTIZED_MULTIPLY"),
-    "Div": (FloatBinary.DIVIDE, ""),
-    "Max": (FloatBinary.MAXIMUM, ""),
-    "Min": (FloatBinary.MINIMUM, ""),
+# The operators: the function on floats, the operator on codes, and the function on arrays.
+_FUNCTIONS: Final[Mapping[str, tuple[FloatBinary, str, np.ufunc]]] = {
+    "Add": (FloatBinary.ADD, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", np.add),
+    "Sub": (FloatBinary.SUBTRACT, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", np.subtract),
+    "Mul": (FloatBinary.MULTIPLY, "QUANTIZED_MULTIPLY", np.multiply),
+    "Div": (FloatBinary.DIVIDE, "", np.divide),
+    "Max": (FloatBinary.MAXIMUM, "", np.maximum),
+    "Min": (FloatBinary.MINIMUM, "", np.minimum),
 }
 
 
@@ -149,7 +150,7 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     table = _as_table(lowering, node.operator, a, b)
     if table is not None:
         return [table]
-    function, operator = _FUNCTIONS[node.operator]
+    function, operator, _ = _FUNCTIONS[node.operator]
     first, second = Quantized.of(a), Quantized.of(b)
     if operator and first is not None and second is not None:
         if node.operator == "Sub":
@@ -280,15 +281,7 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
         return None
     if len(broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
-    return Table(codes, _computed(operator, *operands))
-
-
-def _computed(operator: str, a: Array, b: Array) -> Array:
-    functions = {
-        "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum, "Min": np.minimum,
-    }  # fmt: skip
-    result: Array = functions[operator](a, b).astype(np.float32)
-    return result
+    return Table(codes, _FUNCTIONS[operator][2](*operands).astype(np.float32))
 
 
 def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -337,7 +330,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
         if product is not None:
             return [lowering.recoded(product, parameters)]
-    function, operator = _FUNCTIONS[node.operator.removeprefix("QLinear")]
+    function, operator, _ = _FUNCTIONS[node.operator.removeprefix("QLinear")]
     pair = (operands[0], operands[1])
     return [QuantizedPair(lowering, operator, function, present(a), present(b), pair).quantized(parameters)]
 
