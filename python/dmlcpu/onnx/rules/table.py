@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.element_wise import (
 from dmlcpu.onnx.rules.matrix import coded_product, contraction, gemm, matrix_multiply, scaled_product
 from dmlcpu.onnx.rules.movement import (
     coded_gather,
-    folding_back,
+    column_to_image,
     gather_nd,
     gathering,
     movement,
@@ -51,7 +51,7 @@ __all__ = ["RULES"]
 # Those that have rules of their own, by folder: a folder imports those before it.
 _MODULES: Final = (
     quantization,
-    coded_gather, folding_back, gather_nd, gathering, movement, padding, rearrangement, scattering,
+    coded_gather, column_to_image, gather_nd, gathering, movement, padding, rearrangement, scattering,
     activation, arithmetic, channel_affine, conditions, diagonals, float_functions, gelu,
     coded_product, contraction, gemm, matrix_multiply, scaled_product,
     convolution, deformable_convolution, transposed_convolution,
