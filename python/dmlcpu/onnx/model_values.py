@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -65,9 +65,6 @@ _RANDOM: Final = frozenset(
 )
 
 
-_Entry = TypeVar("_Entry")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Noted:
     """What is known of a model before a loop's steps take its place.
@@ -88,16 +85,10 @@ class _Noted:
         """Forget what has been lowered since: what has been added to the graph is read by nothing."""
         del model.lowering.partition.nodes[self.lowered :]
         model._uses.restore(self.uses)
-        model.independent.intersection_update(self.independent)
-        model.independent.update(self.independent)
-        _restore(model.values, self.values)
-        _restore(model.writers, self.writers)
-        _restore(model.dequantizing, self.dequantizing)
-
-
-def _restore(entries: dict[str, _Entry], noted: Mapping[str, _Entry]) -> None:
-    entries.clear()
-    entries.update(noted)
+        for name in ("independent", "values", "writers", "dequantizing"):
+            entries = getattr(model, name)  # who plans holds it, too
+            entries.clear()
+            entries.update(getattr(self, name))
 
 
 class ModelValues:
