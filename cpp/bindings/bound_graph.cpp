@@ -34,9 +34,7 @@ BoundGraph::BoundGraph(const GivenGraph& given, const std::string& isa, int num_
     const GraphValue& value = graph.values[i];
     if (value.kind == ValueKind::constant && !arrays_[i]) constants_.emplace(i, ArrayRule(value.layout));
     if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
-    py::str name(given.name(i));
-    PyUnicode_InternInPlace(&name.ptr());
-    bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
+    bound_.push_back({i, py::reinterpret_borrow<py::str>(given.name(i)), ArrayRule(value.layout)});
   }
 }
 

@@ -33,11 +33,17 @@ bool is_repeated(const py::array& array, std::size_t axis) {
   return axis < static_cast<std::size_t>(array.ndim()) && (array.strides(number) == 0 || array.shape(number) == 1);
 }
 
+py::object interned(const std::string& name) {
+  py::str string(name);
+  PyUnicode_InternInPlace(&string.ptr());
+  return string;
+}
+
 }  // namespace
 
 GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes,
                        const std::vector<FreeSize>& free)
-    : names_(std::make_shared<std::vector<std::string>>()),
+    : names_(std::make_shared<std::vector<py::object>>()),
       free_(std::make_shared<const std::vector<FreeSize>>(free)),
       has_free_size_(std::make_shared<std::vector<bool>>(values.size())),
       arrays_(values.size()),
@@ -46,7 +52,7 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
     const auto* described = std::get_if<DescribedRow>(&values[i]);
     if (described == nullptr) arrays_[i] = std::get<py::array>(values[i]);
     graph_.values.push_back(std::visit([](const auto& row) { return value_of(row); }, values[i]));
-    names_->push_back(described == nullptr ? std::string() : std::get<1>(*described));
+    names_->push_back(described == nullptr ? py::object() : interned(std::get<1>(*described)));
   }
   for (NodeRow& row : nodes)
     graph_.nodes.push_back(std::make_shared<GraphNode>(std::make_from_tuple<GraphNode>(std::move(row))));
@@ -64,6 +70,10 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
     if (length >= free.size()) throw std::invalid_argument("more lengths than there are free sizes");
     lengths_ = std::max(lengths_, length + 1);
   }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if ((*has_free_size_)[i] && !arrays_[i]) graph_.values[i].layout = packed(graph_.values[i].layout);
+  }
+  check_graph(graph_);
 }
 
 std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>& lengths,
@@ -71,12 +81,17 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
                                                 std::unordered_map<std::size_t, GraphAttributes> attributes) const {
   if (lengths.size() < lengths_) throw std::invalid_argument("too few lengths");
   auto other = std::make_unique<GivenGraph>(*this);
+  GraphChanges changes{.values = std::vector<bool>(graph_.values.size()),
+                       .nodes = std::vector<bool>(graph_.nodes.size())};
   for (const auto& [number, axis, length] : *free_) {
-    other->graph_.values[number].layout.sizes[axis] = lengths[length];
+    std::int64_t& size = other->graph_.values[number].layout.sizes[axis];
+    if (size == lengths[length]) continue;
+    size = lengths[length];
+    changes.values[number] = true;
   }
-  for (std::size_t i = 0; i < other->graph_.values.size(); ++i) {
+  for (std::size_t i = 0; i < changes.values.size(); ++i) {
     TensorLayout& layout = other->graph_.values[i].layout;
-    if ((*has_free_size_)[i] && !arrays_[i]) layout = packed(layout);
+    if (changes.values[i] && !arrays_[i]) layout = packed(layout);
   }
   for (const auto& [number, array] : arrays) {
     if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
@@ -85,13 +100,16 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
     other->arrays_[number] = array;
     other->graph_.values[number] = value_of(array);
     other->lineage_.change(number);
+    changes.values[number] = true;
   }
   for (auto& [number, entries] : attributes) {
     const GraphNode& node = *graph_.nodes.at(number);
     if (node.attributes == entries) continue;
     other->graph_.nodes[number] =
         std::make_shared<GraphNode>(node.type, node.name, node.inputs, node.outputs, std::move(entries));
+    changes.nodes[number] = true;
   }
+  check_changes(other->graph_, changes);
   return other;
 }
 

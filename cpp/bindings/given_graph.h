@@ -51,30 +51,32 @@ class Lineage {
   std::vector<std::uint64_t> editions_;               // by value
 };
 
-// A graph as it is given, of which others are made that differ in some sizes, constants and attributes.
+// A graph as it is given, which has been checked, and of which others are made that differ in some sizes, constants and
+// attributes.
 class GivenGraph {
  public:
-  // Arrays are repeated along axes with a free size. Throws std::invalid_argument for others, values that are none,
-  // sizes that overflow, and free sizes of no axis of a value.
+  // Values with a free size are packed, but for arrays, which are repeated along axes with one. Throws
+  // std::invalid_argument for other arrays, values that are none, sizes that overflow, free sizes of no axis of a
+  // value, and what check_graph refuses.
   GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free);
 
-  // Values with a free size are packed in the other graph, but for arrays, which are repeated. Arrays and attributes
-  // may be told that are this graph's: then nothing of them changes. Throws std::out_of_range for numbers of none,
-  // std::invalid_argument for too few lengths, sizes that overflow, and arrays of what is given by none here, or has a
-  // free size.
+  // Arrays and attributes may be told that are this graph's: then nothing of them changes. Throws std::out_of_range for
+  // numbers of none, std::invalid_argument for too few lengths, arrays of what is given by none here, or has a free
+  // size, and what is refused of other graphs, too.
   std::unique_ptr<GivenGraph> changed(const std::vector<std::int64_t>& lengths,
                                       const std::unordered_map<std::size_t, pybind11::array>& arrays,
                                       std::unordered_map<std::size_t, GraphAttributes> attributes) const;
 
   const Graph& graph() const { return graph_; }
-  const std::string& name(std::size_t value) const { return (*names_)[value]; }
+  // Interned; null of what is given by an array.
+  const pybind11::object& name(std::size_t value) const { return (*names_)[value]; }
   // By value; none of those that were given by none.
   const std::vector<pybind11::object>& arrays() const { return arrays_; }
   const Lineage& lineage() const { return lineage_; }
 
  private:
   Graph graph_;
-  std::shared_ptr<std::vector<std::string>> names_;  // of what is bound, by value
+  std::shared_ptr<std::vector<pybind11::object>> names_;  // of what is bound, by value
   std::shared_ptr<const std::vector<FreeSize>> free_;
   std::shared_ptr<std::vector<bool>> has_free_size_;  // by value
   std::size_t lengths_ = 0;                           // so many are needed

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -66,7 +65,15 @@ std::size_t bytes_in_memory(const TensorLayout& layout) {
 
 }  // namespace
 
-TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, const Pointers& values,
+std::span<const CompiledGraph::Address> CompiledGraph::bound_addresses(const Operator& of_step) const {
+  return std::span(addresses_).subspan(of_step.first_address, of_step.first_owned - of_step.first_address);
+}
+
+std::span<const CompiledGraph::Address> CompiledGraph::owned_addresses(const Operator& of_step) const {
+  return std::span(addresses_).subspan(of_step.first_owned, of_step.last_address - of_step.first_owned);
+}
+
+TensorPointers CompiledGraph::addresses(std::span<const Address> of_tensors, const Pointers& values,
                                         std::uint8_t* block) {
   TensorPointers tensors{};
   for (const Address& address : of_tensors) {
@@ -82,28 +89,29 @@ class CompiledGraph::Reuse {
  public:
   Reuse(const std::optional<Predecessor>& predecessor, ExecutionTarget target) {
     if (!predecessor || predecessor->graph.target_ != target) return;
+    other_ = &predecessor->graph;
     changed_ = &predecessor->changed;
-    for (const Step& step : predecessor->graph.steps_) {
+    operators_.reserve(other_->steps_.size());
+    for (const Step& step : other_->steps_) {
       operators_.push_back(&step.first);
       for (const Operator& stage : step.stages) operators_.push_back(&stage);
     }
   }
 
-  // Gives a step's operator the one of the same desc, if there is one that owns the same constants; else that one as
-  // one like it.
-  void find(Operator& wanted, const GraphStep& step) {
+  // Gives a step's operator, which owns these constants, the one of the same desc, if there is one that owns the same;
+  // else that one as one like it.
+  void find(Operator& wanted, const GraphStep& step, std::span<const Address> owned) {
     const auto found = std::find_if(operators_.begin() + next_, operators_.end(), [&](const Operator* other) {
       return other->is_copy == wanted.is_copy && is_same_node(*other->node, *wanted.node);
     });
     if (found == operators_.end()) return;
     next_ = found - operators_.begin() + 1;
     const Operator& other = **found;
-    for (const Address& address : wanted.owned) {
-      wanted.same[address.tensor] =
-          !(*changed_)[address.value] && std::ranges::find(other.owned, address) != other.owned.end();
+    const std::span<const Address> others = other_->owned_addresses(other);
+    for (const Address& address : owned) {
+      wanted.same[address.tensor] = !(*changed_)[address.value] && std::ranges::find(others, address) != others.end();
     }
-    wanted.initialized =
-        wanted.same.count() == wanted.owned.size() && has_desc_of(step, *other.node, other.compiled->desc());
+    wanted.initialized = wanted.same.count() == owned.size() && has_desc_of(step, *other.node, other.compiled->desc());
     (wanted.initialized ? wanted.compiled : wanted.like) = other.compiled;
   }
 
@@ -121,6 +129,7 @@ class CompiledGraph::Reuse {
            (step.node.get() == &compiled_from || step.attributes() == desc.attributes);
   }
 
+  const CompiledGraph* other_ = nullptr;
   const std::vector<bool>* changed_ = nullptr;
   std::vector<const Operator*> operators_;
   std::ptrdiff_t next_ = 0;
@@ -149,51 +158,46 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, Reuse& reuse) {
   }
   block_bytes_ = memory.bytes;
   steps_.reserve(placed.steps.size());
+  std::size_t tensors = 0;
+  for (const GraphStep& step : placed.steps) tensors += step.tensors.size();
+  addresses_.reserve(tensors);
   for (std::size_t number = 0; number < placed.steps.size(); ++number) {
     const GraphStep& from = placed.steps[number];
-    Operator compiled = compile(placed, from, memory, reuse);
-    scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
-    if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0, .cleared = {}});
+    if (!from.stage_operand) steps_.emplace_back();
     Step& step = steps_.back();
+    Operator& compiled = from.stage_operand ? step.stages.emplace_back() : step.first;
+    compiled = compile(placed, from, memory, reuse);
+    scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
     for (const std::size_t i : cleared) {
       if (uses[i].first_step == number) step.cleared.push_back({memory.offsets[i], placed.buffers[i].bytes});
-    }
-    for (std::size_t i = 0; i < from.tensors.size(); ++i) {
-      // What a stage finds and leaves in the output has been counted.
-      if (!from.tensors[i] || (from.stage_operand && (i == *from.stage_operand || i >= from.inputs))) continue;
-      step.bytes += bytes_in_memory(from.tensors[i]->layout);
-    }
-    if (from.stage_operand) {
-      // Its null pointer stands for the codes at hand.
-      std::erase_if(compiled.bound, [&](const Address& address) { return address.tensor == *from.stage_operand; });
-      step.stages.push_back(std::move(compiled));
-    } else {
-      step.first = std::move(compiled);
     }
   }
 }
 
-CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const GraphStep& step,
-                                               const MemoryPlan& memory, Reuse& reuse) const {
-  Operator compiled{.node = step.node,
-                    .is_copy = step.is_copy,
-                    .compiled = nullptr,
-                    .bound = {},
-                    .owned = {},
-                    .like = nullptr,
-                    .same = {}};
-  compiled.bound.reserve(step.tensors.size());
+// Of the tensors that are owned, or of the others; returns how many addresses there are then.
+std::size_t CompiledGraph::add_addresses(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
+                                         bool owned) {
   for (std::size_t i = 0; i < step.tensors.size(); ++i) {
-    if (!step.tensors[i]) continue;
+    // The null pointer of the tensor that a stage finds stands for the codes at hand.
+    if (!step.tensors[i] || step.tensors[i]->layout.owned != owned || step.stage_operand == i) continue;
     const Placement& place = *step.tensors[i];
     const std::optional<std::size_t>& bound = placed.buffers[place.buffer].bound;
     const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
-    (place.layout.owned ? compiled.owned : compiled.bound)
-        .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
+    addresses_.push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
   }
-  reuse.find(compiled, step);
+  return addresses_.size();
+}
+
+CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const GraphStep& step,
+                                               const MemoryPlan& memory, Reuse& reuse) {
+  Operator compiled{.node = step.node, .is_copy = step.is_copy};
+  compiled.first_address = addresses_.size();
+  compiled.first_owned = add_addresses(placed, step, memory, false);
+  compiled.last_address = add_addresses(placed, step, memory, true);
+  reuse.find(compiled, step, owned_addresses(compiled));
   if (compiled.initialized) return compiled;
   OperatorDesc desc{.type = step.type(), .tensors = {}, .attributes = step.attributes()};
+  desc.tensors.reserve(step.tensors.size());
   for (const std::optional<Placement>& place : step.tensors) {
     desc.tensors.push_back(place ? std::optional(place->layout) : std::nullopt);
   }
@@ -206,9 +210,9 @@ CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const 
 }
 
 void CompiledGraph::initialize(Operator& of_step, const Pointers& constants) const {
-  if (of_step.owned.empty() || of_step.initialized) return;
-  of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared_ ? &shared_->constants : nullptr,
-                               of_step.like.get(), of_step.same);
+  if (owned_addresses(of_step).empty() || of_step.initialized) return;
+  of_step.compiled->initialize(addresses(owned_addresses(of_step), constants, nullptr),
+                               shared_ ? &shared_->constants : nullptr, of_step.like.get(), of_step.same);
   of_step.like.reset();
 }
 
@@ -234,10 +238,10 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
     const Clock::time_point started = times == nullptr ? begin : Clock::now();
     for (const BlockPart& part : step.cleared) std::memset(block.data() + part.offset, 0, part.bytes);
     for (std::size_t i = 0; i < step.stages.size(); ++i) {
-      stages[i] = step.stages[i].compiled->stage(addresses(step.stages[i].bound, bound, block.data()));
+      stages[i] = step.stages[i].compiled->stage(addresses(bound_addresses(step.stages[i]), bound, block.data()));
     }
     try {
-      step.first.compiled->dispatch(addresses(step.first.bound, bound, block.data()),
+      step.first.compiled->dispatch(addresses(bound_addresses(step.first), bound, block.data()),
                                     std::span(stages).first(step.stages.size()));
     } catch (const std::out_of_range& error) {  // an index
       throw std::out_of_range("node " + step.first.node->name + ": " + error.what());
@@ -260,7 +264,8 @@ std::size_t CompiledGraph::changed_constants_size() const {
   if (!has_predecessor_) return 0;
   std::vector<std::size_t> bytes(value_count_);
   const auto count = [&](const Operator& of_step) {
-    for (const Address& address : of_step.owned) {
+    if (of_step.initialized) return;
+    for (const Address& address : owned_addresses(of_step)) {
       if (of_step.same[address.tensor]) continue;
       std::size_t& of_value = bytes[address.value];
       of_value = std::max(of_value, of_step.compiled->desc().tensors[address.tensor]->span_bytes());
@@ -273,12 +278,27 @@ std::size_t CompiledGraph::changed_constants_size() const {
   return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
 }
 
+std::size_t CompiledGraph::bytes_of(const Step& step) const {
+  std::size_t bytes = 0;
+  for (const std::optional<TensorLayout>& tensor : step.first.compiled->desc().tensors) {
+    if (tensor) bytes += bytes_in_memory(*tensor);
+  }
+  for (const Operator& stage : step.stages) {
+    // What it finds and leaves in the output has been counted; what it finds has no address.
+    for (std::size_t i = stage.first_address; i < stage.last_address; ++i) {
+      const TensorLayout& tensor = *stage.compiled->desc().tensors[addresses_[i].tensor];
+      if (!tensor.output) bytes += bytes_in_memory(tensor);
+    }
+  }
+  return bytes;
+}
+
 std::vector<CompiledGraph::StepDescription> CompiledGraph::describe() const {
   std::vector<StepDescription> steps;
   for (const Step& step : steps_) {
     std::string plan = step.first.compiled->describe();
     for (const Operator& stage : step.stages) plan += "\nwith " + stage.node->type + " (" + stage.node->name + ")";
-    steps.push_back({step.first.compiled->desc().type, step.first.node->name, std::move(plan), step.bytes});
+    steps.push_back({step.first.compiled->desc().type, step.first.node->name, std::move(plan), bytes_of(step)});
   }
   return steps;
 }

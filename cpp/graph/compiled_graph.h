@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,33 +81,38 @@ class CompiledGraph {
 
   struct Operator {
     NodePointer node;
-    bool is_copy;  // as of a GraphStep
-    std::shared_ptr<CompiledOperator> compiled;
-    std::vector<Address> bound, owned;
+    bool is_copy = false;  // as of a GraphStep
     // Whether `compiled` is a predecessor's operator, which has packed its constants.
     bool initialized = false;
-    // Else the predecessor's operator of the same node, if there is one, and which of its constants are the same:
+    std::shared_ptr<CompiledOperator> compiled = nullptr;
+    // Its addresses among those of the graph: first of what is bound at a dispatch, then of constants.
+    std::size_t first_address = 0, first_owned = 0, last_address = 0;
+    // Otherwise the predecessor's operator of the same node, if there is one, and which of its constants are the same:
     // what is packed of these may be shared. Null after initialize.
-    std::shared_ptr<CompiledOperator> like;
-    TensorSet same;
+    std::shared_ptr<CompiledOperator> like = nullptr;
+    TensorSet same = {};
   };
   struct Step {
     Operator first;
-    std::vector<Operator> stages;  // see graph/fusion.h
-    std::size_t bytes;
+    std::vector<Operator> stages;    // see graph/fusion.h
     std::vector<BlockPart> cleared;  // before it runs
   };
 
   class Reuse;
 
   void compile_steps(const PlacedGraph& placed, Reuse& reuse);
-  Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory, Reuse& reuse) const;
+  Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory, Reuse& reuse);
+  std::size_t add_addresses(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory, bool owned);
   void initialize(Operator& of_step, const Pointers& constants) const;
-  static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
+  std::size_t bytes_of(const Step& step) const;
+  std::span<const Address> bound_addresses(const Operator& of_step) const;
+  std::span<const Address> owned_addresses(const Operator& of_step) const;
+  static TensorPointers addresses(std::span<const Address> of_tensors, const Pointers& values, std::uint8_t* block);
 
   ExecutionTarget target_;
   std::size_t value_count_;
   std::vector<Step> steps_;
+  std::vector<Address> addresses_;  // of all operators
   std::size_t block_bytes_ = 0, scratch_bytes_ = 0;
   bool has_predecessor_;
   std::shared_ptr<SessionMemory> shared_;  // null if it is with no other graph

@@ -121,6 +121,9 @@ class Fuser {
 
 }  // namespace
 
-void fuse_steps(PlacedGraph& placed) { Fuser(placed).fuse(); }
+void fuse_steps(PlacedGraph& placed) {
+  const auto takes_stages = [](const GraphStep& step) { return step.node->stage_role.takes_stages; };
+  if (std::ranges::any_of(placed.steps, takes_stages)) Fuser(placed).fuse();
+}
 
 }  // namespace dmlcpu

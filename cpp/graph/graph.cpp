@@ -171,4 +171,18 @@ void check_graph(const Graph& graph) {
   }
 }
 
+void check_changes(const Graph& graph, const GraphChanges& changes) {
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (changes.values[i]) check_value(graph.values[i]);
+  }
+  const auto is_changed = [&](const std::optional<std::size_t>& value) { return value && changes.values[*value]; };
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = *graph.nodes[i];
+    if (node.is_view() &&
+        (changes.nodes[i] || changes.values[node.outputs[0]] || std::ranges::any_of(node.inputs, is_changed))) {
+      check_view(graph, node);
+    }
+  }
+}
+
 }  // namespace dmlcpu

@@ -82,4 +82,11 @@ struct Graph {
 // which names the node where it is one.
 void check_graph(const Graph& graph);
 
+// The same of a graph that was checked, and has got other layouts of these values since, or other nodes, which differ
+// in their attributes, in these places.
+struct GraphChanges {
+  std::vector<bool> values, nodes;
+};
+void check_changes(const Graph& graph, const GraphChanges& changes);
+
 }  // namespace dmlcpu

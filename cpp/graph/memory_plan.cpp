@@ -11,33 +11,35 @@
 namespace dmlcpu {
 namespace {
 
-// Finds the buffers that are in use together with another one: of those that are for a few steps, as most are, it looks
-// at the ones of these steps alone.
+struct Bytes {
+  std::size_t begin, end;
+};
+
+// Finds the bytes of buffers that are in use together with another one: of those that are for a few steps, as most are,
+// it looks at the ones of these steps alone.
 class PlacedBuffers {
  public:
-  explicit PlacedBuffers(const std::vector<BufferUse>& buffers) : buffers_(buffers), before_(buffers.size(), kNone) {
+  explicit PlacedBuffers(const std::vector<BufferUse>& buffers) {
     std::size_t steps = 0;
     for (const BufferUse& buffer : buffers) steps = std::max(steps, buffer.last_step + 1);
     latest_.assign(steps, kNone);
+    brief_.reserve(buffers.size());
   }
 
-  void add(std::size_t buffer) {
-    const auto [bytes, first_step, last_step] = buffers_[buffer];
-    if (last_step < first_step) return;  // no step touches it
-    if (last_step - first_step >= kFew) return lasting_.push_back(buffer);
-    before_[buffer] = std::exchange(latest_[first_step], buffer);
+  void add(const BufferUse& buffer, Bytes bytes) {
+    if (buffer.last_step < buffer.first_step) return;  // no step touches it
+    if (buffer.last_step - buffer.first_step >= kFew) return lasting_.push_back({buffer, bytes});
+    brief_.push_back({buffer.last_step, bytes, std::exchange(latest_[buffer.first_step], brief_.size())});
   }
 
-  void find_together_with(const BufferUse& use, std::vector<std::size_t>& others) const {
+  void find_together_with(const BufferUse& use, std::vector<Bytes>& others) const {
     others.clear();
-    for (const std::size_t other : lasting_) {
-      if (buffers_[other].first_step <= use.last_step && use.first_step <= buffers_[other].last_step) {
-        others.push_back(other);
-      }
+    for (const Lasting& other : lasting_) {
+      if (other.use.first_step <= use.last_step && use.first_step <= other.use.last_step) others.push_back(other.bytes);
     }
     for (std::size_t step = use.first_step - std::min(use.first_step, kFew); step <= use.last_step; ++step) {
-      for (std::size_t other = latest_[step]; other != kNone; other = before_[other]) {
-        if (use.first_step <= buffers_[other].last_step) others.push_back(other);
+      for (std::size_t i = latest_[step]; i != kNone; i = brief_[i].before) {
+        if (use.first_step <= brief_[i].last_step) others.push_back(brief_[i].bytes);
       }
     }
   }
@@ -45,16 +47,26 @@ class PlacedBuffers {
  private:
   static constexpr std::size_t kFew = 16, kNone = SIZE_MAX;
 
-  const std::vector<BufferUse>& buffers_;
-  std::vector<std::size_t> lasting_;
-  std::vector<std::size_t> latest_;  // by step, the buffer that begins with it and was added last
-  std::vector<std::size_t> before_;  // by buffer, the one that was before it
+  struct Lasting {
+    BufferUse use;
+    Bytes bytes;
+  };
+  struct Brief {
+    std::size_t last_step;
+    Bytes bytes;
+    std::size_t before;  // the one that begins with the same step and was added before it
+  };
+
+  std::vector<Lasting> lasting_;
+  std::vector<Brief> brief_;
+  std::vector<std::size_t> latest_;  // by step, of those that begin with it the one that was added last
 };
 
 }  // namespace
 
 MemoryPlan plan_memory(const std::vector<BufferUse>& buffers) {
   std::vector<std::size_t> order;
+  order.reserve(buffers.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].bytes != 0) order.push_back(i);
   }
@@ -62,21 +74,21 @@ MemoryPlan plan_memory(const std::vector<BufferUse>& buffers) {
 
   MemoryPlan plan{.offsets = std::vector<std::size_t>(buffers.size()), .bytes = 0};
   PlacedBuffers placed(buffers);
-  std::vector<std::size_t> others;
+  std::vector<Bytes> others;
   for (const std::size_t index : order) {
     const BufferUse& buffer = buffers[index];
     placed.find_together_with(buffer, others);
-    std::ranges::sort(others, {}, [&](std::size_t other) { return plan.offsets[other]; });
+    std::ranges::sort(others, {}, &Bytes::begin);
     std::size_t offset = 0;
-    for (const std::size_t other : others) {
-      if (plan.offsets[other] >= offset && plan.offsets[other] - offset >= buffer.bytes) break;
-      offset = std::max(offset, round_up(plan.offsets[other] + buffers[other].bytes, kAlignment));
+    for (const Bytes& other : others) {
+      if (other.begin >= offset && other.begin - offset >= buffer.bytes) break;
+      offset = std::max(offset, round_up(other.end, kAlignment));
     }
     constexpr std::size_t kMostBytes = PTRDIFF_MAX / 2;
     if (offset > kMostBytes || buffer.bytes > kMostBytes - offset) throw std::bad_alloc();
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + buffer.bytes);
-    placed.add(index);
+    placed.add(buffer, {offset, offset + buffer.bytes});
   }
   return plan;
 }

@@ -148,10 +148,12 @@ Placement Placer::allocate(const TensorLayout& layout) {
 }
 
 Placement Placer::allocate_value(std::size_t value) {
-  TensorLayout layout = graph_.values[value].layout;
-  layout.strides = channels_last_[value] ? channels_last_strides(layout) : packed(layout).strides;
-  if (reinterpreted_[value]) layout.strides = graph_.values[value].layout.strides;
-  return allocate(layout);
+  Placement place{placed_.buffers.size(), 0, graph_.values[value].layout};
+  if (!reinterpreted_[value]) {
+    place.layout.strides = channels_last_[value] ? channels_last_strides(place.layout) : packed(place.layout).strides;
+  }
+  placed_.buffers.push_back({.bound = std::nullopt, .bytes = place.layout.span_bytes()});
+  return place;
 }
 
 // Gives the output of a JOIN or INTERLEAVE its place, and those inputs theirs within it that a node can write there.
@@ -221,16 +223,20 @@ std::optional<Placement> Placer::view_of(const GraphNode& node, const Placement&
     place.layout.strides = *strides;
     return place;
   }
-  for (std::size_t axis = 0; axis < output.rank; ++axis) {
-    if (node.view == View::transpose) {
-      place.layout.strides[axis] =
-          input.layout.strides[static_cast<std::size_t>(node.attributes.at("permutation")[axis])];
-    } else if (node.view == View::slice) {
-      advance(place, axis, node.attributes.at("starts")[axis]);
-      place.layout.strides[axis] =
-          output.sizes[axis] == 1 ? 0 : input.layout.strides[axis] * node.attributes.at("steps")[axis];
-    } else if (input.layout.sizes[axis] != output.sizes[axis]) {
-      place.layout.strides[axis] = 0;
+  if (node.view == View::transpose) {
+    const std::vector<std::int64_t>& permutation = node.attributes.at("permutation");
+    for (std::size_t axis = 0; axis < output.rank; ++axis) {
+      place.layout.strides[axis] = input.layout.strides[static_cast<std::size_t>(permutation[axis])];
+    }
+  } else if (node.view == View::slice) {
+    const std::vector<std::int64_t>&starts = node.attributes.at("starts"), &steps = node.attributes.at("steps");
+    for (std::size_t axis = 0; axis < output.rank; ++axis) {
+      advance(place, axis, starts[axis]);
+      place.layout.strides[axis] = output.sizes[axis] == 1 ? 0 : input.layout.strides[axis] * steps[axis];
+    }
+  } else {  // expand
+    for (std::size_t axis = 0; axis < output.rank; ++axis) {
+      if (input.layout.sizes[axis] != output.sizes[axis]) place.layout.strides[axis] = 0;
     }
   }
   return place;
@@ -276,7 +282,9 @@ void Placer::resolve_view(const NodePointer& node) {
     }
     return;
   }
-  const Placement input = node->view == View::reinterpret ? as_declared(node) : *places_[*node->inputs[0]];
+  std::optional<Placement> declared;
+  if (node->view == View::reinterpret) declared = as_declared(node);
+  const Placement& input = declared ? *declared : *places_[*node->inputs[0]];
   const std::optional<Placement> view = view_of(*node, input);
   if (view && (!places_[output] || same_place(*view, *places_[output]))) {
     places_[output] = view;
@@ -327,9 +335,6 @@ const std::string& GraphStep::type() const { return is_copy ? kCopy : node->type
 
 const GraphAttributes& GraphStep::attributes() const { return is_copy ? kNoAttributes : node->attributes; }
 
-PlacedGraph place_graph(const Graph& graph) {
-  check_graph(graph);
-  return Placer(graph).place();
-}
+PlacedGraph place_graph(const Graph& graph) { return Placer(graph).place(); }
 
 }  // namespace dmlcpu

@@ -48,7 +48,7 @@ struct PlacedGraph {
   std::vector<GraphStep> steps;
 };
 
-// Throws std::invalid_argument where a value would be read beyond its memory.
+// Of a graph that has been checked. Throws std::invalid_argument where a value would be read beyond its memory.
 PlacedGraph place_graph(const Graph& graph);
 
 }  // namespace dmlcpu

@@ -36,9 +36,11 @@ std::int64_t TensorLayout::span() const {
 }
 
 bool TensorLayout::operator==(const TensorLayout& other) const {
-  return type == other.type && rank == other.rank && owned == other.owned && output == other.output &&
-         std::equal(sizes.begin(), sizes.begin() + rank, other.sizes.begin()) &&
-         std::equal(strides.begin(), strides.begin() + rank, other.strides.begin());
+  if (type != other.type || rank != other.rank || owned != other.owned || output != other.output) return false;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (sizes[axis] != other.sizes[axis] || strides[axis] != other.strides[axis]) return false;
+  }
+  return true;
 }
 
 const TensorLayout& OperatorDesc::tensor(std::size_t index) const {
