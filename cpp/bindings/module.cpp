@@ -12,5 +12,6 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   dmlcpu::register_compiled_operator(module);
   dmlcpu::register_call_memo(module);
   dmlcpu::register_graph(module);
+  dmlcpu::register_feeds(module);
   dmlcpu::register_detection(module);
 }

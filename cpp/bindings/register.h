@@ -23,6 +23,7 @@ void register_machine(pybind11::module_& module);            // instruction sets
 void register_compiled_operator(pybind11::module_& module);  // plans, initialization, dispatch
 void register_call_memo(pybind11::module_& module);          // functions on arrays, called again
 void register_graph(pybind11::module_& module);              // the same of whole graphs
+void register_feeds(pybind11::module_& module);              // what a model is fed
 void register_detection(pybind11::module_& module);          // boxes that are kept, regions of images
 
 }  // namespace dmlcpu

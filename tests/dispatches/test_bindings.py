@@ -368,7 +368,14 @@ def test_memory_does_not_grow() -> None:
     assert resident_bytes() - before < 16 << 20
 
 
-NATIVE_TYPES = [_core.BoundOperator, _core.BoundGraph, _core.CallMemo, _core.GivenGraph, _core.SessionMemory]
+NATIVE_TYPES = [
+    _core.BoundOperator,
+    _core.BoundGraph,
+    _core.CallMemo,
+    _core.GivenGraph,
+    _core.PackedFeeds,
+    _core.SessionMemory,
+]
 
 
 @pytest.mark.parametrize("native", NATIVE_TYPES)

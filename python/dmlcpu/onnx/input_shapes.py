@@ -7,10 +7,11 @@ from math import prod
 from typing import Any, Final
 
 from dmlcpu.coercion import coerce_sequence
-from dmlcpu.errors import BindingError
+from dmlcpu.errors import BindingError, InvalidModelError
+from dmlcpu.onnx.refusals import RefusedRunError, UnfitLengthsError
 from dmlcpu.shown_values import shown
 
-__all__ = ["complete_shapes", "fits", "free_lengths", "shape_told", "shapes_told", "unfit_lengths"]
+__all__ = ["complete_shapes", "fits", "free_lengths", "shape_told", "with_lengths"]
 
 # More than any memory has, and few enough for 64 bits to count their bytes.
 _MOST_ELEMENTS: Final = 1 << 48
@@ -109,10 +110,10 @@ def free_lengths(declared: Mapping[str, _Declared | None]) -> str | None:
     return None
 
 
-def shapes_told(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str:
+def _shapes_told(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str:
     """Return what a message says of the shapes of inputs that have free lengths.
 
-    >>> shapes_told({"x": ("batch", 3), "y": (4,), "z": None}, {"x": (2, 3), "y": (4,), "z": (5,)})
+    >>> _shapes_told({"x": ("batch", 3), "y": (4,), "z": None}, {"x": (2, 3), "y": (4,), "z": (5,)})
     'x (2, 3), z (5,)'
     """
     free = [f"{name} {tuple(shapes[name])}" for name, said in declared.items() if free_lengths({name: said})]
@@ -120,7 +121,7 @@ def shapes_told(declared: Mapping[str, _Declared | None], shapes: Mapping[str, S
     return ", ".join(free[:_MOST_SHAPES_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def unfit_lengths(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str | None:
+def _unfit_lengths(declared: Mapping[str, _Declared | None], shapes: Mapping[str, Sequence[int]]) -> str | None:
     """Return what nodes may refuse about lengths that a model leaves free, None if nothing.
 
     That is inputs that differ in a length that the model gives one name, or an input with a length of 0.
@@ -140,3 +141,20 @@ def unfit_lengths(declared: Mapping[str, _Declared | None], shapes: Mapping[str,
         if 0 in shapes[name] and 0 not in (said or ()):
             return f"input {name!r} has a length of 0, its shape is {tuple(shapes[name])}"
     return None
+
+
+def with_lengths(
+    error: RefusedRunError | InvalidModelError,
+    declared: Mapping[str, _Declared | None],
+    shapes: Mapping[str, Sequence[int]],
+    given: str,
+) -> Exception:
+    """Return what is raised of an error of planning or other runtimes, with the shapes that inputs are given."""
+    reason = _unfit_lengths(declared, shapes)
+    if reason is not None:
+        return BindingError(f"{reason}: {error}")
+    if isinstance(error, UnfitLengthsError):
+        is_free = free_lengths(declared) is not None
+        told = f"{error}; {given}: {_shapes_told(declared, shapes)}"
+        return BindingError(told) if is_free else InvalidModelError(str(error))
+    return BindingError(str(error)) if isinstance(error, RefusedRunError) else error

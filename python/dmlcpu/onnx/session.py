@@ -23,7 +23,7 @@ from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.absent_names import absent_attribute
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.feeds import check_names, checked_feeds, given_value, output_indices, zero_feeds
-from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, shapes_told, unfit_lengths
+from dmlcpu.onnx.input_shapes import complete_shapes, free_lengths, with_lengths
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
 from dmlcpu.onnx.models.metadata import metadata_of, node_arg
 from dmlcpu.onnx.models.model import load_model
@@ -41,7 +41,7 @@ from dmlcpu.onnx.planning.packed_runs import PackedRun
 from dmlcpu.onnx.planning.partitions import partition_of
 from dmlcpu.onnx.planning.session_plans import SessionPlans
 from dmlcpu.onnx.refusals import RefusedRunError, UnfitLengthsError
-from dmlcpu.onnx.session_arguments import checked_device, checked_source
+from dmlcpu.onnx.session_arguments import call_back, checked_device, checked_source
 
 __all__ = ["InferenceSession"]
 
@@ -214,9 +214,7 @@ class InferenceSession:
         """
         if run_options is not None:
             check_run_options(run_options)
-        # Most runs are of arrays as the run before had them: then the plan's own look at them is enough.
-        latest = self._latest
-        if latest is not None and type(input_feed) is dict and (outputs := latest(input_feed)) is not None:
+        if type(input_feed) is dict and (outputs := self._run_packed(input_feed)) is not None:
             are_all = output_names is None or (
                 type(output_names) is list and {*map(type, output_names)} == {str} and output_names == self._names
             )
@@ -225,6 +223,23 @@ class InferenceSession:
         indices = output_indices(self._names, output_names)
         plans, values = self._run(feeds)
         return plans[-1].outputs(values, feeds, indices)
+
+    def _run_packed(self, feeds: dict[str, Any]) -> list[Array] | None:
+        """Run the model on arrays just as it takes them; None, and nothing has run, if they are others."""
+        # Most are as the run before had them: then its plan's own look at them is enough.
+        latest = self._latest
+        if latest is not None and (outputs := latest(feeds)) is not None:
+            return outputs
+        try:
+            run = self._plans.run_packed(feeds)
+        except (RefusedRunError, InvalidModelError) as error:
+            raise with_lengths(
+                error, self._declared, {name: feed.shape for name, feed in feeds.items()}, "fed"
+            ) from None
+        if run is None:
+            return None
+        self._last, self._latest = (run[0],), run[0].run_packed
+        return run[1]
 
     def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:
         indices = output_indices(self._names, output_names)
@@ -266,7 +281,7 @@ class InferenceSession:
                 self._executor = ThreadPoolExecutor(_core.usable_processor_count(), "dmlcpu-session")
         future = self._executor.submit(InferenceSession.run, self, names, feeds)  # no derived class's run
         if callback is not None:
-            future.add_done_callback(partial(_call_back, callback, user_data))
+            future.add_done_callback(partial(call_back, callback, user_data))
         return future
 
     def partitions(
@@ -307,7 +322,7 @@ class InferenceSession:
         try:
             return self._plans.find_or_make(model, arrays)
         except UnfitLengthsError as error:
-            raise self._told(error, complete, "planned for") from None
+            raise with_lengths(error, self._declared, complete, "planned for") from None
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any] | None = None) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -345,23 +360,12 @@ class InferenceSession:
         try:
             plans, values = self._plans.run(feeds, profile)
         except (RefusedRunError, InvalidModelError) as error:  # native graphs tell themselves what does not fit
-            raise self._told(error, {name: feed.shape for name, feed in feeds.items()}, "fed") from None
+            raise with_lengths(
+                error, self._declared, {name: feed.shape for name, feed in feeds.items()}, "fed"
+            ) from None
         self._last = plans
         self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans, values
-
-    def _told(
-        self, error: RefusedRunError | InvalidModelError, shapes: Mapping[str, Sequence[int]], given: str
-    ) -> Exception:
-        """Return what is raised of an error of planning or other runtimes, with the shapes that inputs are given."""
-        reason = unfit_lengths(self._declared, shapes)
-        if reason is not None:
-            return BindingError(f"{reason}: {error}")
-        if isinstance(error, UnfitLengthsError):
-            is_free = free_lengths(self._declared) is not None
-            told = f"{error}; {given}: {shapes_told(self._declared, shapes)}"
-            return BindingError(told) if is_free else InvalidModelError(str(error))
-        return BindingError(str(error)) if isinstance(error, RefusedRunError) else error
 
     @in_default_float_environment
     def _checked_feeds(self, input_feed: Mapping[str, Any], copy: bool = False) -> dict[str, Array]:
@@ -389,12 +393,3 @@ def _reopened(kind: type[InferenceSession], source: Any, options: Any, providers
     session = object.__new__(kind)  # the constructor of a derived class may take other arguments
     InferenceSession.__init__(session, source, options, providers, device=device)
     return session
-
-
-def _call_back(callback: Callable[[list[Array], Any, str], Any], user_data: Any, future: Future[list[Array]]) -> None:
-    if future.cancelled():
-        callback([], user_data, "the run was cancelled")
-    elif (error := future.exception()) is not None:
-        callback([], user_data, str(error) or type(error).__name__)
-    else:
-        callback(future.result(), user_data, "")

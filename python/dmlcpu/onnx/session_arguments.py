@@ -1,15 +1,18 @@
-"""What a session is opened with, checked: the model, and where it runs. Options are checked in ``options``."""
+"""What a session is given: the model and where it runs, checked, and callbacks. Options are checked in ``options``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from os import PathLike, fspath
 from typing import Any, Final
 
 from dmlcpu.device import Device
 from dmlcpu.errors import DmlError
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.options import SessionOptions
 
-__all__ = ["checked_device", "checked_source"]
+__all__ = ["call_back", "checked_device", "checked_source"]
 
 
 # Methods of what holds a model's bytes, and how these are had.
@@ -56,3 +59,13 @@ def checked_device(device: Any, options: SessionOptions) -> Device:
     except ValueError as error:
         # What the options ask for is told by their name, and else what the environment does.
         raise ValueError(f"intra_op_{error}, or 0 for all processors" if count > 0 else str(error)) from None
+
+
+def call_back(callback: Callable[[list[Array], Any, str], Any], user_data: Any, future: Future[list[Array]]) -> None:
+    """Call what a run was begun with: with its outputs, or why there are none."""
+    if future.cancelled():
+        callback([], user_data, "the run was cancelled")
+    elif (error := future.exception()) is not None:
+        callback([], user_data, str(error) or type(error).__name__)
+    else:
+        callback(future.result(), user_data, "")

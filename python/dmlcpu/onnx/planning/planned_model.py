@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,7 +15,7 @@ from dmlcpu.onnx.constant_arrays import ArrayType, Constant
 from dmlcpu.onnx.foreign.nodes import are_readable, check_complete
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, Reads, can_be_fed
 from dmlcpu.onnx.missing_package import has_onnxruntime
-from dmlcpu.onnx.models.model import Model
+from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.models.nodes import reaching
 from dmlcpu.onnx.planning.planner import make_plan
 from dmlcpu.onnx.planning.plans import NativePart, Plan, PlanKey, Rest
@@ -42,11 +42,13 @@ class PlannedModel:
         key: What it is among the models of the session.
         model: The model.
         inputs: What it is fed.
+        packed_feeds: What looks at arrays for a fast path.
         templates: For its plans.
     """
 
     def __init__(self, key: object, model: Model, device: Device, is_rest: bool = False) -> None:
         self.key, self.model, self.inputs = key, model, model.inputs
+        self.packed_feeds = _core.new_packed_feeds([_feed_of(value) for value in model.inputs])
         self._device, self._is_rest = device, is_rest
         self._foreign_models = ForeignModels()
         self.templates = Templates(model, device, self._foreign_models)
@@ -59,10 +61,16 @@ class PlannedModel:
 
     def key_of(self, arrays: Mapping[str, ArrayType]) -> PlanKey:
         """Return what all arrays for which one plan is made have in common."""
+        if not self._is_rest:
+            return self.key_of_shapes(shape for _, shape in arrays.values())
         if not self._is_left or _is_any_empty(arrays):
             return self.key, *arrays.items()
         decisive = {name: shape if name in self._measured else len(shape) for name, (_, shape) in arrays.items()}
         return self.key, *((name, dtype, decisive[name]) for name, (dtype, _) in arrays.items())
+
+    def key_of_shapes(self, shapes: Iterable[tuple[int, ...]]) -> PlanKey:
+        """Return the same of inputs of these shapes, whose types are the model's: of any model but a rest."""
+        return self.key, *shapes
 
     def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SessionMemory | None) -> Plan:
         """Return a plan.
@@ -144,6 +152,13 @@ class PlannedModel:
         part = self._foreign_models.part(model.proto, taken, model.constants)
         outputs = (known.get(output.name, output.name) for output in model.outputs)
         return Plan((part,), tuple(outputs))
+
+
+def _feed_of(value: ValueInfo) -> tuple[str, np.dtype[Any], list[int | None] | None]:
+    """Return name, type and lengths of an input, None where they are free, as the native module takes them."""
+    if value.shape is None:
+        return value.name, value.dtype, None
+    return value.name, value.dtype, [length if isinstance(length, int) else None for length in value.shape]
 
 
 def _is_any_empty(arrays: Mapping[str, ArrayType]) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
+from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.trace import PartTime
 from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.models.model import Model, is_fixed
@@ -86,6 +88,35 @@ class SessionPlans:
                 plan = ExecutablePlan(made, model.rest_of(made), arrays, self._device)
                 self.cache.keep(key, plan)
             return plan
+
+    def run_packed(self, feeds: dict[str, Any]) -> tuple[ExecutablePlan, list[Array]] | None:
+        """Run the model on arrays just as it takes them, by the fast path of their plan; return the plan and outputs.
+
+        Returns None, and has run nothing, if they are others, or inputs decide, or the plan has no such path.
+
+        Args:
+            feeds: Whatever a caller gives.
+        """
+        if self.deciding:
+            return None
+        model = self.variants.whole
+        shapes = model.packed_feeds.shapes(feeds)
+        if shapes is None:
+            return None
+        key = model.key_of_shapes(shapes)
+        plan = self.cache.find(key)
+        if plan is None:
+            types = {value.name: (value.dtype, shape) for value, shape in zip(model.inputs, shapes, strict=True)}
+            plan = self._make_in_default_environment(key, model, types)
+        run = self.cache.used(plan).run_packed
+        outputs = None if run is None else run(feeds)
+        return None if outputs is None else (plan, outputs)
+
+    @in_default_float_environment
+    def _make_in_default_environment(
+        self, key: PlanKey, model: PlannedModel, arrays: Mapping[str, ArrayType]
+    ) -> ExecutablePlan:
+        return self._make(key, model, arrays)
 
     def run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
