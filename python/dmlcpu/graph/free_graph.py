@@ -18,7 +18,7 @@ from dmlcpu.device import Device
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.interface import GraphInterface
 from dmlcpu.graph.lengths import FreeDesc, derived_among, is_free
-from dmlcpu.graph.native_graph import NativeGraph, PackedDesc, ValueKind, as_a_desc_can_say
+from dmlcpu.graph.native_graph import Attributes, NativeGraph, PackedDesc, ValueKind, as_a_desc_can_say
 from dmlcpu.graph.record import Derived, Replay
 from dmlcpu.tensor import TensorDesc
 
@@ -38,7 +38,10 @@ class FreeGraph:
             {name: entry for name, entry in node.attributes.items() if isinstance(entry, Derived) or is_free(entry)}
             for node in graph.nodes
         ]
-        self._attributes = [(place, entries) for place, entries in enumerate(free_attributes) if entries]
+        # Of nodes that have free ones: the place, all attributes, and the free ones among them.
+        self._attributes: list[tuple[int, Mapping[str, Any], Attributes]] = [
+            (place, graph.nodes[place].attributes, free) for place, free in enumerate(free_attributes) if free
+        ]
         self._constants = [(value, array) for value, array in graph.constants.items() if isinstance(array, Derived)]
         self._descs = [(value, desc) for value, desc in enumerate(graph.descs) if isinstance(desc, FreeDesc)]
         self._given: _core.GivenGraph | None = None  # what the native module has of it, for the latest lengths
@@ -64,7 +67,7 @@ class FreeGraph:
     def needed(self) -> Iterator[Derived]:
         """Yield what a replay is asked for."""
         yield from (array for _, array in self._constants)
-        entries = [entry for _, named in self._attributes for entry in named.values()]
+        entries = [entry for _, _, free in self._attributes for entry in free.values()]
         for group in (*(desc.sizes for _, desc in self._descs), *entries):
             yield from derived_among(group)
 
@@ -120,8 +123,8 @@ class FreeGraph:
 
     def _attributes_at(self, replay: Replay) -> dict[int, Mapping[str, Sequence[int]]]:
         return {
-            place: {name: _known(entry, replay) for name, entry in self._graph.nodes[place].attributes.items()}
-            for place, _ in self._attributes
+            place: {**known, **{name: _known(entry, replay) for name, entry in free.items()}}
+            for place, known, free in self._attributes
         }
 
 

@@ -44,11 +44,7 @@ class _NativeRunner:
     def __init__(self, part: NativePart) -> None:
         self._graph = part.graph
         self.size = _BYTES_OF_A_STEP * part.graph.step_count + part.graph.changed_constants_size
-        self._inputs, self._outputs = part.inputs, part.outputs
-        types = dict(zip(part.outputs, part.types, strict=True))
-        # A tensor without axes is one of a single element to the graph, and a condition a byte.
-        self._scalars = tuple(name for name, (_, shape) in types.items() if not shape)
-        self._conditions = tuple(name for name, (dtype, _) in types.items() if dtype == np.bool_)
+        self._inputs, self._outputs, self._views = part.inputs, part.outputs, part.views
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
         feeds = {name: as_bytes(values[name]) for name in self._inputs}
@@ -61,9 +57,9 @@ class _NativeRunner:
             values[self._outputs[0]] = result
         else:
             values.update(zip(self._outputs, result, strict=True))
-        for name in self._scalars:
+        for name in map(self._outputs.__getitem__, self._views.scalars):
             values[name] = values[name].reshape(())
-        for name in self._conditions:
+        for name in map(self._outputs.__getitem__, self._views.conditions):
             values[name] = values[name].view(np.bool_)
         return steps
 
@@ -109,7 +105,7 @@ class ExecutablePlan:
         self.plan, self.rest = plan, rest
         self.last_use = 0
         try:
-            foreign = (part for part in plan.parts if isinstance(part, ForeignPart))
+            foreign = [part for part in plan.parts if isinstance(part, ForeignPart)]
             custom = [name for part in foreign for name in custom_operators(part.nodes, part.model.proto)]
             if custom:
                 raise MissingRuntimeError(why_not_run(custom))
@@ -118,7 +114,7 @@ class ExecutablePlan:
             raise MissingRuntimeError(str(error), tuple(map(planned_partition, plan.parts))) from error.__cause__
         runners = [run.runner for run in self._runs]
         self.run_packed = packed_run(plan, arrays, runners)
-        self.size = sum(runner.size for runner in runners)
+        self.size = sum([runner.size for runner in runners])
 
     @property
     def providers(self) -> tuple[str, ...]:

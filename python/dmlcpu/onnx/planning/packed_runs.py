@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.onnx.constant_arrays import Array, ArrayType
 from dmlcpu.onnx.foreign.runner import ForeignRunner
-from dmlcpu.onnx.planning.plans import NativePart, Plan
+from dmlcpu.onnx.planning.plans import NativePart, OutputViews, Plan
 
 __all__ = ["PackedRun", "packed_run"]
 
@@ -39,32 +39,18 @@ def packed_run(plan: Plan, arrays: Mapping[str, ArrayType], runners: Sequence[ob
     if not isinstance(part, NativePart) or part.outputs != plan.outputs:
         return None
     run = part.graph.run_packed
-    if any(map(_is_viewed, (*part.types, *arrays.values()))):
-        return _Viewed(run, arrays, part.types).run
-    return run
-
-
-def _is_viewed(type: ArrayType) -> bool:
-    """Return whether a graph has arrays of a type as others: without axes as one element, conditions as bytes."""
-    dtype, shape = type
-    return not shape or dtype == _CONDITIONS
+    viewed = [(name, *type) for name, type in arrays.items() if not type[1] or type[0].kind == "b"]
+    return _Viewed(run, viewed, part.views).run if viewed or any(part.views) else run
 
 
 class _Viewed:
     """A graph some of whose arrays are views of the model's, or the model's of the graph's."""
 
-    def __init__(self, run: PackedRun, arrays: Mapping[str, ArrayType], types: tuple[ArrayType, ...]) -> None:
-        self._run = run
-        self._inputs = tuple(
-            (name, dtype, shape, dtype == _CONDITIONS)
-            for name, (dtype, shape) in arrays.items()
-            if _is_viewed((dtype, shape))
-        )
-        self._outputs = tuple(
-            (index, not shape, dtype == _CONDITIONS)
-            for index, (dtype, shape) in enumerate(types)
-            if _is_viewed((dtype, shape))
-        )
+    def __init__(
+        self, run: PackedRun, inputs: Sequence[tuple[str, np.dtype[Any], tuple[int, ...]]], outputs: OutputViews
+    ) -> None:
+        self._run, self._outputs = run, outputs
+        self._inputs = tuple((name, dtype, shape, dtype == _CONDITIONS) for name, dtype, shape in inputs)
 
     def run(self, inputs: dict[str, Any]) -> list[Array] | None:
         """Run the graph as ``PackedRun`` says."""
@@ -80,11 +66,10 @@ class _Viewed:
                 inputs[name] = array.view(_BYTES) if is_condition else array
         outputs = self._run(inputs)
         if outputs is not None:
-            for index, is_scalar, is_condition in self._outputs:
-                if is_scalar:
-                    outputs[index] = outputs[index].reshape(())
-                if is_condition:
-                    outputs[index] = outputs[index].view(_CONDITIONS)
+            for index in self._outputs.scalars:
+                outputs[index] = outputs[index].reshape(())
+            for index in self._outputs.conditions:
+                outputs[index] = outputs[index].view(_CONDITIONS)
         return outputs
 
 

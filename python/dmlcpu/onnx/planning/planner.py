@@ -30,7 +30,7 @@ from dmlcpu.onnx.model_values import MALFORMED, ModelValues, outer_value
 from dmlcpu.onnx.models.model import Model, ValueInfo, is_fixed
 from dmlcpu.onnx.models.nodes import Node, reaching
 from dmlcpu.onnx.native_partition import NativePartition, desc_of
-from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
+from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, OutputViews, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.values import Elements, Tensor
@@ -285,8 +285,8 @@ class _Planner:
             if refused is None or refused in self._never_lowered:
                 raise InvalidModelError(f"model: {error}") from None
             raise _NotLoweredError(refused) from None
-        types = tuple((tensor.dtype, tensor.shape) for tensor in part.exports)
-        return NativePart(part.nodes, graph, part.inputs, tuple(tensor.name for tensor in part.exports), types)
+        names = tuple(tensor.name for tensor in part.exports)
+        return NativePart(part.nodes, graph, part.inputs, names, OutputViews.of(part.exports))
 
     def _parts(self) -> Iterator[LoweredGraph | ForeignPart | ArrayPart]:
         partitions = self._lowering.partitions

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
@@ -15,7 +17,25 @@ from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Tensor
 
-__all__ = ["LoweredGraph", "LoweredModel", "NativePart", "Part", "Plan", "PlanKey", "Rest"]
+__all__ = ["LoweredGraph", "LoweredModel", "NativePart", "OutputViews", "Part", "Plan", "PlanKey", "Rest"]
+
+
+class OutputViews(NamedTuple):
+    """Which arrays of a graph the model has as others.
+
+    Attributes:
+        scalars: Places of those without axes, which the graph has as one element.
+        conditions: Places of conditions, which it has as bytes.
+    """
+
+    scalars: tuple[int, ...]
+    conditions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor]) -> OutputViews:
+        """Return those among a graph's outputs."""
+        scalars = tuple(place for place, tensor in enumerate(tensors) if not tensor.shape)
+        return cls(scalars, tuple(place for place, tensor in enumerate(tensors) if tensor.dtype == np.bool_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +46,7 @@ class NativePart:
         nodes: What it computes, in the words of the model.
         graph: The compiled graph.
         inputs, outputs: Names of the values that it reads and writes, in the order of the graph's indices.
-        types: Of the arrays that it writes, as the model has them.
+        views: Of the arrays that it writes those that the model has as others.
         conditions: None: a native part always runs.
     """
 
@@ -34,7 +54,7 @@ class NativePart:
     graph: CompiledGraph
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    types: tuple[ArrayType, ...]
+    views: OutputViews
     conditions: tuple[tuple[str, bool], ...] = ()
 
 

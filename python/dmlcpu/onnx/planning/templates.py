@@ -26,7 +26,7 @@ from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.model_values import MALFORMED
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.planning.planner import lowered_model
-from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
+from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, OutputViews, Part, Plan
 from dmlcpu.onnx.refusals import NotNative
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
@@ -47,6 +47,23 @@ class _FreeLength(NamedTuple):
 _Axis: TypeAlias = int | _FreeLength  # an int is the only length that it may have
 
 
+class _AlikeInputs(NamedTuple):
+    """Inputs that have one shape, as the caches of all layers do: the first one's place, those of others, and axes."""
+
+    first: int
+    others: Sequence[int]
+    axes: Sequence[_Axis]
+
+
+def _by_axes(axes: Sequence[Sequence[_Axis]]) -> Sequence[_AlikeInputs]:
+    """Group inputs, whose axes are given, in the order in which free lengths are met."""
+    groups: dict[tuple[int | tuple[int], ...], list[int]] = {}
+    for place, of_input in enumerate(axes):
+        key = tuple(axis if isinstance(axis, int) else (axis.number,) for axis in of_input)
+        groups.setdefault(key, []).append(place)
+    return [_AlikeInputs(first, others, axes[first]) for first, *others in groups.values()]
+
+
 class PlanTemplate:
     """A model lowered for all lengths that its rules treat alike.
 
@@ -57,9 +74,14 @@ class PlanTemplate:
     """
 
     def __init__(self, record: Record, axes: Sequence[Sequence[_Axis]], lowered: LoweredModel) -> None:
-        self._record, self._axes, self.lowered = record, axes, lowered
-        native = ((place, part) for place, part in enumerate(lowered.parts) if isinstance(part, LoweredGraph))
-        self.graphs = {place: FreeGraph(part.graph) for place, part in native}
+        self._record, self.lowered = record, lowered
+        self._inputs = _by_axes(axes)
+        native = {place: part for place, part in enumerate(lowered.parts) if isinstance(part, LoweredGraph)}
+        self.graphs = {place: FreeGraph(part.graph) for place, part in native.items()}
+        self._outputs = {
+            place: (tuple(tensor.name for tensor in part.exports), OutputViews.of(part.exports))
+            for place, part in native.items()
+        }
         self.uses = 0
 
     @classmethod
@@ -110,17 +132,19 @@ class PlanTemplate:
         for place, part in enumerate(self.lowered.parts):
             if isinstance(part, LoweredGraph):
                 yield from self.graphs[place].needed()
-                yield from chain.from_iterable(derived_among(tensor.shape) for tensor in part.exports)
             else:
                 yield from derived_among(map(source_of, part.constants.values()))
         yield from chain.from_iterable(derived_among(shape) for _, shape in self.lowered.told.values())
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
+        shapes = [arrays[value.name][1] for value in model.inputs]
         free: dict[int, int] = {}  # in the order of their numbers
-        for value, axes in zip(model.inputs, self._axes, strict=True):
-            _, given = arrays[value.name]
+        for first, others, axes in self._inputs:
+            given = shapes[first]
             if len(given) != len(axes):  # the model leaves the rank free as well
+                return None
+            if any([shapes[other] != given for other in others]):
                 return None
             for length, axis in zip(given, axes, strict=True):
                 if length != (axis if isinstance(axis, int) else free.setdefault(axis.number, length)):
@@ -142,9 +166,7 @@ class PlanTemplate:
                 graph = self.graphs[place].compiled(replay, device, shared)
             except InvalidDescError:
                 return None
-            names = tuple(tensor.name for tensor in part.exports)
-            types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in part.exports)
-            parts.append(NativePart(part.nodes, graph, part.inputs, names, types))
+            parts.append(NativePart(part.nodes, graph, part.inputs, *self._outputs[place]))
         self.uses += 1
         told = {name: (dtype, replay.lengths(shape)) for name, (dtype, shape) in self.lowered.told.items()}
         return Plan(tuple(parts), self.lowered.outputs, self.lowered.rest, told)
