@@ -343,6 +343,30 @@ def test_changes_that_do_not_fit() -> None:
         bound(first.changed([4], {1: ENTRIES[:5]}, {}), before)  # a table of five
 
 
+def part_of_codes() -> _core.GivenGraph:
+    """Four codes of eight, from the third on: the number of all is length 0, that of the part length 1."""
+    graph = NativeGraph()
+    x = graph.add_input("x", TensorDesc(TensorDataType.UINT8, (8,)))
+    [part] = graph.add_node("SLICE", [x], [CODES], {"starts": (2,), "steps": (1,)}, "part")
+    graph.mark_output(part, "output_0", CODES)
+    return _core.new_graph(*graph.rows(), [(x, 0, 0), (part, 0, 1)])
+
+
+def test_views_are_checked_where_something_has_changed() -> None:
+    """The input's length, the output's, or attributes alone."""
+    whole = part_of_codes()
+    fitting = bound(whole.changed([5, 2], {}, {0: {"starts": (1,), "steps": (3,)}}))
+    fitting.initialize({})
+    np.testing.assert_array_equal(result(fitting, ENTRIES[:5]), [1, 4])
+    for lengths in ([5, 4], [8, 7]):
+        with pytest.raises(ValueError, match="node part: SLICE: a slice beyond its input"):
+            whole.changed(lengths, {}, {})
+    with pytest.raises(ValueError, match="node part: SLICE: a slice beyond its input"):
+        whole.changed([8, 4], {}, {0: {"starts": (5,), "steps": (1,)}})
+    with pytest.raises(ValueError, match="node part: SLICE: steps needs 1 entries"):
+        whole.changed([8, 4], {}, {0: {"starts": (2,)}})
+
+
 def test_a_constant_that_is_missing() -> None:
     with pytest.raises(ValueError, match="an array for each constant"):
         bound(tables()).initialize({})
