@@ -35,6 +35,8 @@ _MOST_SLICES: Final = 16
 _LONG_ROW: Final = 128
 # Nor are rows of so many looked up: each is moved at once.
 _UNITS: Final = frozenset({2, 4, 8, 16})
+# Of matrices of so many codes the floats are not made, for each length that is fed, to choose a few rows of them.
+_LARGE_MATRIX: Final = 1 << 18
 
 
 def _progressions(places: Array) -> list[tuple[int, int, int]]:
@@ -186,7 +188,9 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
 
     if isinstance(value, Dequantized):
         if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES:
-            return chosen(value.floats())
+            matrix = _by_rows(value) if axis == 0 else None
+            dequantized = None if matrix is None else dequantized_rows(lowering, matrix, chosen)
+            return chosen(value.floats()) if dequantized is None else dequantized
         parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
         return AffineTable(chosen(value.codes), parameters)
     if isinstance(value, ConstantOfBlocks) and axis == 0 and value.axis == 1:
@@ -196,6 +200,15 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
     if isinstance(value, Constant):
         return chosen(value.elements())
     return moved(lowering, value, shape, chosen, lambda array: array)
+
+
+def _by_rows(value: Dequantized) -> ConstantOfBlocks | None:
+    """Return a large matrix of codes with a scale for each row, as with a block in each; None if it is none."""
+    is_matrix = len(value.shape) == 2 and value.axis == 0 and value.scale.size == value.shape[0]
+    if not is_matrix or math.prod(value.shape) < _LARGE_MATRIX or value.codes.dtype not in CODE_TYPES:
+        return None
+    scale, zero_point = (array.reshape(-1, 1) for array in (value.scale, value.zero_point))
+    return ConstantOfBlocks(value.codes, scale, zero_point, value.shape[1], 1)
 
 
 def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Value:

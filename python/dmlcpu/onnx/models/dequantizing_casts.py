@@ -1,0 +1,100 @@
+"""Weights that a model casts from codes to floats and multiplies by their scales: dequantized when a model is read.
+
+Some tools write weights of 8 bits so, without operators of quantization. The two nodes are what DequantizeLinear says,
+bit for bit, and rules know that one: products keep the codes, and rows of an embedding are chosen before they are
+dequantized. Otherwise the floats of all of them would be made, and packed, for each length that is fed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.dtypes import CODE_TYPES
+from dmlcpu.onnx.constant_arrays import Array
+from dmlcpu.onnx.models.nodes import FreeNames, NewNodes, Node
+
+__all__ = ["with_dequantized_casts"]
+
+# The versions of ONNX's operators from which on DequantizeLinear takes one scale, and one for each index of an axis.
+_ONE_SCALE: Final = 10
+_SCALES_ALONG_AXIS: Final = 13
+
+
+def with_dequantized_casts(
+    nodes: tuple[Node, ...],
+    constants: Mapping[str, Array],
+    outputs: Collection[str],
+    versions: Mapping[str, int],
+    taken: set[str],
+    values: Callable[[], FreeNames],
+) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
+    """Return the nodes and constants of a graph, with DequantizeLinear in place of each such Cast and Mul.
+
+    Args:
+        nodes: In an order in which they can run.
+        constants: By name.
+        outputs: The names of what the graph returns.
+        versions: Of the operators that the model imports, by domain.
+        taken: The names of nodes, to which those of new ones are added.
+        values: Called if there are such nodes: gives the names of values.
+
+    Returns:
+        The same where there are none.
+    """
+    casts = {node.outputs[0]: node for node in nodes if _is_cast_of_codes(node, constants)}
+    if not casts or versions.get("", 0) < _ONE_SCALE:
+        return nodes, constants
+    reads = Counter(name for node in nodes for name in node.reads)
+    alone = {name: node for name, node in casts.items() if reads[name] == 1 and name not in outputs}
+    new, names, scales = NewNodes(versions, taken), values(), dict(constants)
+    made: list[Node] = []
+    left_out: set[Node] = set()
+    for node in nodes:
+        operands = _codes_and_scale(node, alone, constants)
+        axis = None if operands is None else _axis_of_scale(*(constants[name] for name in operands))
+        if operands is None or axis is None or (axis >= 0 and versions[""] < _SCALES_ALONG_AXIS):
+            made.append(node)
+            continue
+        codes, scale = operands
+        if constants[scale].ndim != (axis >= 0):
+            scale = names.like(f"{node.name}/scale")
+            scales[scale] = constants[operands[1]].reshape(-1 if axis >= 0 else ())
+        left_out.update(alone[name] for name in node.inputs if name in alone)
+        along = {"axis": axis} if axis >= 0 else {}
+        made.append(new.made(node, "DequantizeLinear", [codes, scale], node.outputs[0], **along))
+    return tuple(node for node in made if node not in left_out), scales
+
+
+def _is_cast_of_codes(node: Node, constants: Mapping[str, Array]) -> bool:
+    if node.operator != "Cast" or node.domain != "" or len(node.inputs) != 1 or len(node.outputs) != 1:
+        return False
+    codes = constants.get(node.inputs[0])
+    is_float = node.attributes.get("to") == onnx.TensorProto.FLOAT
+    return is_float and codes is not None and codes.dtype in CODE_TYPES and codes.ndim > 1
+
+
+def _codes_and_scale(node: Node, casts: Mapping[str, Node], constants: Mapping[str, Array]) -> tuple[str, str] | None:
+    """Return the names of the constants that a Mul multiplies, one of which is cast before; None if it does not."""
+    if node.operator != "Mul" or node.domain != "" or len(node.inputs) != 2 or len(node.outputs) != 1:
+        return None
+    for cast, scale in (node.inputs, node.inputs[::-1]):
+        if cast in casts and scale in constants and constants[scale].dtype == np.float32:
+            return casts[cast].inputs[0], scale
+    return None
+
+
+def _axis_of_scale(codes: Array, scale: Array) -> int | None:
+    """Return the axis of codes along which scales are; -1 if there is one scale, None if it is otherwise."""
+    if scale.ndim > codes.ndim:
+        return None
+    if scale.size == 1:
+        return -1
+    along = [axis for axis in range(-scale.ndim, 0) if scale.shape[axis] != 1]
+    if len(along) != 1 or scale.shape[along[0]] != codes.shape[along[0]]:
+        return None
+    return along[0] + codes.ndim
