@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+import dmlcpu
 from command_line import made_model, partly_quantized, run, saved, succeeded
 from conftest import SEED
 from dmlcpu.cli import comparison
@@ -147,6 +148,24 @@ def _of_dynamic_codes(path: Path) -> Path:
         w=rng.integers(-128, 128, (128, 16), np.int8), bias=rng.normal(0, 1, 16).astype(np.float32),
     )  # fmt: skip
     return saved(model, path / "dynamic.onnx")
+
+
+def test_scales_of_zeros_are_not_compared(tmp_path: Path) -> None:
+    """Such as behind a Relu of negative numbers; the codes are, and scales of others."""
+    for number, scale in ((0, 0), (0.5, np.float32(0.5) / 255)):
+        builder = Builder()
+        x = builder.node("Relu", [builder.input("float32", (2, 3))])
+        outputs = builder.node("DynamicQuantizeLinear", [x], count=3)
+        for output, dtype in zip(outputs, ("uint8", "float32", "uint8"), strict=True):
+            builder.output(output, dtype)
+        model = tmp_path / "zeros.onnx"
+        model.write_bytes(builder.build())
+        np.save(tmp_path / "x.npy", np.full((2, 3), number or -1, np.float32))
+        told = succeeded("check", model, tmp_path / "x.npy")
+        assert told.splitlines()[-1] == "passed: 1 of 1 operators are equal"
+        codes, found, _ = dmlcpu.InferenceSession(model.read_bytes()).run(None, {"x": np.load(tmp_path / "x.npy")})
+        assert found == scale
+        assert codes.max() == (255 if number else 0)
 
 
 def test_recurrent_layers_are_compared_on_one_thread(tmp_path: Path) -> None:
