@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import onnx
@@ -53,6 +53,23 @@ def test_outputs_are_arrays_of_their_own() -> None:
     name = session.get_outputs()[1].name
     one, other = session.run([name, name], {"x": feed})
     assert not np.may_share_memory(one, other)
+
+
+@pytest.mark.parametrize("names", [None, [], (), 0], ids=str)
+def test_all_outputs(names: Any) -> None:
+    """Of None, of no names, and of 0, as programs ask onnxruntime for them."""
+    session = dmlcpu.InferenceSession(aliases())
+    expected = session.run([output.name for output in session.get_outputs()], {"x": X})
+    for results in (session.run(names, {"x": X}), session.run_async(names, {"x": X}).result(timeout=60)):
+        for result, array in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(result, array)
+
+
+def test_names_of_outputs_that_are_none() -> None:
+    session = dmlcpu.InferenceSession(aliases())
+    for names in (1, True, "y"):
+        with pytest.raises(dmlcpu.BindingError, match=r"^output_names: got .*, expected None or a list of names"):
+            session.run(cast("Any", names), {"x": X})
 
 
 def misaligned(array: Array) -> Array:

@@ -87,7 +87,7 @@ def test_inputs_are_hashable() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("disable_telemetry_events", "nothing is ever sent to anybody"),
+        ("enable_telemetry_events", "nothing is ever sent to anybody"),
         ("set_seed", "results do not depend on chance, but for operators of chance that onnxruntime runs"),
     ],
 )

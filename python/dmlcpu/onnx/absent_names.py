@@ -63,7 +63,7 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "custom operators are not supported: express them by ONNX's operators, or as functions of the model": (
         "register_custom_ops_library",
     ),
-    "nothing is ever sent to anybody": ("disable_telemetry_events", "enable_telemetry_events"),
+    "nothing is ever sent to anybody": ("enable_telemetry_events",),
     "`SessionOptions.intra_op_num_threads`, or the environment variable `DMLCPU_NUM_THREADS`": (
         "set_global_thread_pool_sizes",
     ),

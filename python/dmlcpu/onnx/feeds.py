@@ -182,12 +182,12 @@ def _expectation(value: ValueInfo) -> str:
 
 
 def output_indices(names: Sequence[str], output_names: Iterable[str] | None) -> Sequence[int]:
-    """Return the places of outputs among the names of all; of all if None, or no names, are given.
+    """Return the places of outputs among the names of all; of all if None, 0 or no name is given.
 
     Raises:
         BindingError: A name is unknown, or what is given are no names.
     """
-    if output_names is None:
+    if output_names is None or (isinstance(output_names, int) and output_names == 0):
         return range(len(names))
     if isinstance(output_names, str) or not isinstance(output_names, Iterable):
         got = repr(output_names) if isinstance(output_names, str) else _kind(output_names)

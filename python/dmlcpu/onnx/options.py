@@ -28,6 +28,7 @@ __all__ = [
     "checked_options",
     "checked_providers",
     "dimension_overrides",
+    "disable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_device",
@@ -365,6 +366,10 @@ def get_device() -> str:
     'CPU'
     """
     return "CPU"
+
+
+def disable_telemetry_events() -> None:
+    """Do what programs ask of onnxruntime: nothing is ever sent to anybody."""
 
 
 def set_default_logger_severity(severity: int) -> None:
