@@ -20,6 +20,7 @@ from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.dequantizing_casts import with_dequantized_casts
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.models.float16_between_codes import with_float32
+from dmlcpu.onnx.models.folded_normalizations import with_folded_normalizations
 from dmlcpu.onnx.models.fused_activations import without_fused_activations
 from dmlcpu.onnx.models.inlined_graphs import Inliner
 from dmlcpu.onnx.models.local_functions import without_calls
@@ -104,8 +105,8 @@ def load_model(
     Args:
         model: Where it is.
         to_run: Whether it is only to be run. Then nodes and constants are those that run in place of the file's (see
-            float16_between_codes, weights_between_codes, dequantizing_casts, fused_activations and blocked_channels),
-            and the proto has no initializers.
+            float16_between_codes, weights_between_codes, dequantizing_casts, folded_normalizations, fused_activations
+            and blocked_channels), and the proto has no initializers.
         lengths: Take the place of those that it leaves free.
 
     Raises:
@@ -169,6 +170,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     if to_run:
         names_left = partial(free_names, nodes, values)
         nodes, constants = with_dequantized_casts(nodes, constants, {*returned}, versions, names, names_left)
+        nodes, constants = with_folded_normalizations(nodes, constants, {*returned}, names_left)
         values = [*values, *constants]
         nodes = without_fused_activations(nodes, versions, names, partial(free_names, nodes, values))
         nodes = without_blocked_channels(nodes, versions, {*returned}, names, partial(free_names, nodes, values))

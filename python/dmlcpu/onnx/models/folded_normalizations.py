@@ -1,0 +1,100 @@
+"""BatchNormalization behind a convolution of floats: part of its filter and bias when a model is read.
+
+A factor and an addend for each channel cost two passes over the result of each such convolution, and onnxruntime, whose
+optimizer does the same, none. Filters that are codes are no constants of floats, and keep their own way
+(``rules/element_wise/channel_affine``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.constant_arrays import Array
+from dmlcpu.onnx.models.nodes import FreeNames, Node
+
+__all__ = ["with_folded_normalizations"]
+
+# Before, a BatchNormalization says whether it trains, and what its outputs are, by other attributes.
+_OLDEST: Final = 9
+_EPSILON: Final = 1e-5
+
+
+def with_folded_normalizations(
+    nodes: tuple[Node, ...],
+    constants: Mapping[str, Array],
+    outputs: Collection[str],
+    values: Callable[[], FreeNames],
+) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
+    """Return the nodes and constants of a graph, with such convolutions in place of both nodes.
+
+    Args:
+        nodes: In an order in which they can run.
+        constants: By name.
+        outputs: The names of what the graph returns.
+        values: Called if there are such nodes: gives the names of values.
+
+    Returns:
+        The same where there are none.
+    """
+    normalizing = [node for node in nodes if node.operator == "BatchNormalization" and node.domain == ""]
+    if not normalizing:
+        return nodes, constants
+    reads = Counter(name for node in nodes for name in node.reads)
+    convolutions = {
+        node.outputs[0]: node
+        for node in nodes
+        if node.operator == "Conv" and node.domain == "" and reads[node.outputs[0]] == 1
+    }
+    changed: dict[Node, Node | None] = {}
+    arrays, names = dict(constants), values()
+    for node in normalizing:
+        convolution = convolutions.get(node.inputs[0])
+        if convolution is None or node.inputs[0] in outputs or convolution in changed:
+            continue
+        folded = _folded(convolution, node, constants)
+        if folded is not None:
+            inputs = [names.like(f"{convolution.name}/{part}") for part in ("filter", "bias")]
+            arrays.update(zip(inputs, folded, strict=True))
+            changed[convolution] = _writing(convolution, [convolution.inputs[0], *inputs], node.outputs[0])
+            changed[node] = None
+    made = (changed.get(node, node) for node in nodes)
+    return tuple(node for node in made if node is not None), arrays
+
+
+def _folded(convolution: Node, node: Node, constants: Mapping[str, Array]) -> tuple[Array, Array] | None:
+    """Return the filter and the bias of both nodes; None if they are not known, or no numbers."""
+    trains = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
+    if trains or node.version < _OLDEST or len(node.inputs) != 5 or len(convolution.inputs) not in (2, 3):
+        return None
+    given = [constants.get(name) for name in (convolution.inputs[1], *node.inputs[1:])]
+    known = [array for array in given if array is not None and array.dtype == np.float32]
+    if len(known) < len(given):
+        return None
+    weights, scale, shift, mean, variance = known
+    bias: Any = np.zeros_like(mean)
+    if any(convolution.inputs[2:]):
+        bias = constants.get(convolution.inputs[2])
+    channels = weights.shape[:1]
+    of_channels = (bias, scale, shift, mean, variance)
+    if weights.ndim < 3 or any(array is None or array.shape != channels for array in of_channels):
+        return None
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(variance.astype(np.float64) + node.attributes.get("epsilon", _EPSILON))
+        factor = scale / deviation
+        filters = (weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))).astype(np.float32)
+        addends = ((bias.astype(np.float64) - mean) * factor + shift).astype(np.float32)
+    return (filters, addends) if np.isfinite(filters).all() and np.isfinite(addends).all() else None
+
+
+def _writing(node: Node, inputs: list[str], output: str) -> Node:
+    """Return a node with other inputs and another output."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.output[:]
+    proto.output.append(output)
+    return node.with_inputs(inputs, proto, outputs=(output,))
