@@ -369,7 +369,10 @@ def get_device() -> str:
 
 
 def disable_telemetry_events() -> None:
-    """Do what programs ask of onnxruntime: nothing is ever sent to anybody."""
+    """Do what programs ask of onnxruntime: nothing is ever sent to anybody.
+
+    >>> disable_telemetry_events()
+    """
 
 
 def set_default_logger_severity(severity: int) -> None:
