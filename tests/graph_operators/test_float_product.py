@@ -70,6 +70,22 @@ def test_products_of_several_tiles(
     assert_product(devices, a, b, output, owned=owned)
 
 
+@pytest.mark.parametrize("columns", [15, 16, 17, 63, 64, 65, 80])
+@pytest.mark.parametrize(
+    ("m", "k"),
+    [(1, 130), (2, 1025), (3, 1030), (4, 1025), (5, 9), (6, 1026), (7, 33), (13, 2100), (129, 40), (129, 770)],
+)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_at_the_edges_of_panels(
+    devices: Devices, random_numbers: np.random.Generator, m: int, k: int, columns: int, transposed: bool
+) -> None:
+    """Of constant matrices, in one block of terms and in several."""
+    a = packed(random_numbers.normal(size=(m, k)).astype(np.float32))
+    values = random_numbers.normal(size=k * columns).astype(np.float32)
+    b = StridedTensor("FLOAT32", (k, columns), (1, k) if transposed else (columns, 1), values)
+    assert_product(devices, a, b, blank_tensor("FLOAT32", (m, columns), None), owned=True)
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("m", "k"), [(1, 9), (7, 4), (8, 3), (15, 17), (16, 5), (33, 130), (150, 257), (300, 64)])
 @pytest.mark.parametrize("owned", [False, True])

@@ -13,6 +13,19 @@ std::vector<float> draw(Check& check, std::size_t count) {
   return values;
 }
 
+// In panels of so many columns, the last one filled up with zeros, each so far behind the one before.
+std::vector<float> in_panels(const std::vector<float>& b, std::size_t b_stride, std::size_t rows, std::size_t n,
+                             std::size_t columns, std::size_t panel_stride) {
+  const std::size_t panels = (n + columns - 1) / columns;
+  std::vector<float> packed((panels - 1) * panel_stride + rows * columns);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t column = 0; column < n; ++column) {
+      packed[column / columns * panel_stride + row * columns + column % columns] = b[row * b_stride + column];
+    }
+  }
+  return packed;
+}
+
 void check_block(Check& check, std::size_t m, std::size_t runs, std::size_t k, std::size_t n, Edge edge) {
   const std::size_t a_stride = k + check.below(3), b_stride = n + check.below(3), stride = n + check.below(3);
   const std::size_t run_stride = check.below(2 * a_stride);  // runs may overlap, as rows do
@@ -21,14 +34,18 @@ void check_block(Check& check, std::size_t m, std::size_t runs, std::size_t k, s
   const bool begins = check.one_in(2), has_bias = check.one_in(2);
   const GuardedBuffer<float> bias(draw(check, n), edge);
   std::vector<float> expected = draw(check, (m - 1) * stride + n);
-  const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), sums(expected.size(), edge);
+  const std::size_t columns = check.table.float_product->panel_columns;
+  const std::size_t panel_stride = check.one_in(2) ? 0 : runs * k * columns + check.below(2) * columns;
+  const GuardedBuffer<float> guarded_b(
+      panel_stride == 0 ? b : in_panels(b, b_stride, runs * k, n, columns, panel_stride), edge);
+  const GuardedBuffer<float> guarded_a(a, edge), sums(expected.size(), edge);
   std::memcpy(sums.data(), expected.data(), expected.size() * sizeof(float));
   check.table.float_product->accumulate({.a = guarded_a.data(),
                                          .a_row_stride = a_stride,
                                          .runs = runs,
                                          .a_run_stride = run_stride,
                                          .b = guarded_b.data(),
-                                         .b_row_stride = b_stride,
+                                         .b_row_stride = panel_stride == 0 ? b_stride : columns,
                                          .m = m,
                                          .k = k,
                                          .n = n,
@@ -36,6 +53,7 @@ void check_block(Check& check, std::size_t m, std::size_t runs, std::size_t k, s
                                          .sums_row_stride = stride,
                                          .begins = begins,
                                          .bias = has_bias ? bias.data() : nullptr,
+                                         .b_panel_stride = panel_stride,
                                          .b_is_near = check.one_in(2)});
   for (std::size_t row = 0; row < m; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
@@ -76,6 +94,10 @@ void check_float_product(Check& check) {
     for (const std::size_t m : Sizes{4, 5, 11, 12, 13, 23, 24, 25, 40}) {
       for (const std::size_t k : Sizes{1, 9}) check_sizes(m, k, n);
     }
+  }
+  // Panels and rows that are left over: of tiles, and of panels side by side.
+  for (const std::size_t n : Sizes{15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 96, 97, 112, 128, 129, 145}) {
+    for (std::size_t m = 1; m <= 13; ++m) check_sizes(m, 1 + check.below(9), n);
   }
   for (const std::size_t n : run_lengths()) {
     if (n == 0) continue;

@@ -40,6 +40,6 @@ constexpr std::size_t kTileRows[kVectors] = {12, 6};
 
 }  // namespace
 
-constinit const FloatProductKernels avx2::float_product = {.accumulate = accumulate, .panel_columns = 16};
+constinit const FloatProductKernels avx2::float_product = {.accumulate = accumulate, .panel_columns = kPanelColumns};
 
 }  // namespace dmlcpu

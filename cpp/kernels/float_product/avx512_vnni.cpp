@@ -44,6 +44,7 @@ constexpr std::size_t kTileRows[kVectors] = {12, 12, 8, 6};
 
 }  // namespace
 
-constinit const FloatProductKernels avx512_vnni::float_product = {.accumulate = accumulate, .panel_columns = 64};
+constinit const FloatProductKernels avx512_vnni::float_product = {.accumulate = accumulate,
+                                                                  .panel_columns = kPanelColumns};
 
 }  // namespace dmlcpu

@@ -32,7 +32,10 @@ struct FloatProductBlock {
   std::size_t sums_row_stride;
   bool begins;                  // sums are not read: they are the bias before, or 0 where it is null
   const float* bias = nullptr;  // of n columns
-  bool b_is_near = false;       // in a level-1 cache, having just been written
+  // Of b's panels, whose rows are b_row_stride apart: each has panel_columns columns, the last one may have fewer, of
+  // which none is read beyond n. 0 where b is one panel, of any number of columns.
+  std::size_t b_panel_stride = 0;
+  bool b_is_near = false;  // in a level-1 cache, having just been written
 };
 
 using FloatProductFunction = void (*)(const FloatProductBlock& block) noexcept;

@@ -4,7 +4,9 @@
 namespace dmlcpu {
 namespace {
 
-void accumulate(const FloatProductBlock& block) noexcept {
+constexpr std::size_t kPanelColumns = 64;
+
+void write_one_panel(const FloatProductBlock& block) noexcept {
   for (std::size_t row = 0; row < block.m; ++row) {
     float* sums = block.sums + row * block.sums_row_stride;
     for (std::size_t column = 0; block.begins && column < block.n; ++column) {
@@ -22,8 +24,20 @@ void accumulate(const FloatProductBlock& block) noexcept {
   }
 }
 
+void accumulate(const FloatProductBlock& block) noexcept {
+  if (block.b_panel_stride == 0) return write_one_panel(block);
+  FloatProductBlock panel = block;
+  for (std::size_t column = 0; column < block.n; column += kPanelColumns) {
+    panel.n = block.n - column < kPanelColumns ? block.n - column : kPanelColumns;
+    write_one_panel(panel);
+    panel.b += block.b_panel_stride;
+    panel.sums += kPanelColumns;
+    if (panel.bias != nullptr) panel.bias += kPanelColumns;
+  }
+}
+
 }  // namespace
 
-constinit const FloatProductKernels scalar::float_product = {.accumulate = accumulate, .panel_columns = 64};
+constinit const FloatProductKernels scalar::float_product = {.accumulate = accumulate, .panel_columns = kPanelColumns};
 
 }  // namespace dmlcpu

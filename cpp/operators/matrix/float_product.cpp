@@ -62,7 +62,8 @@ class FloatProduct final : public TiledFloatProduct {
       : TiledFloatProduct(
             std::move(operator_desc), execution_target, geometry, kOutput, columns,
             blocks == BlocksOfB::packed_by_tasks ? as_size(kFloatBlockTerms * kFloatPanelColumns) * sizeof(float) : 0),
-        blocks_(blocks) {
+        blocks_(blocks),
+        width_(float_panel_width(target().kernels())) {
     // A broadcast tensor can be of sizes that no memory has. An element becomes a row of a panel at most: 256 bytes.
     if (blocks == BlocksOfB::packed_once && desc().tensor(kB).element_count() > INT64_MAX / 1024) {
       throw std::invalid_argument(desc().type + ": b is too large to be packed");
@@ -85,16 +86,17 @@ class FloatProduct final : public TiledFloatProduct {
   }
   std::vector<std::size_t> packing(std::size_t tensor) const override {
     if (tensor != kB) return CompiledOperator::packing(tensor);
-    return {as_size(geometry().k), as_size(geometry().n), as_size(geometry().matrices())};
+    return {as_size(geometry().k), as_size(geometry().n), as_size(geometry().matrices()), as_size(width_)};
   }
   std::int64_t terms_from(std::int64_t k) const noexcept override;
   void accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                   std::uint8_t* own) const noexcept override;
 
  private:
-  std::int64_t matrix_floats() const { return float_panels_size(geometry().k, geometry().n); }
+  std::int64_t matrix_floats() const { return float_panels_size(geometry().k, geometry().n, width_); }
 
   BlocksOfB blocks_;
+  std::int64_t width_;  // of panels
 };
 
 std::int64_t FloatProduct::terms_from(std::int64_t k) const noexcept {
@@ -103,6 +105,7 @@ std::int64_t FloatProduct::terms_from(std::int64_t k) const noexcept {
   if (blocks_ == BlocksOfB::turned_in_place) return geometry().k;
   if (blocks_ == BlocksOfB::in_place && geometry().n <= kFewColumns) return geometry().k;
   if (blocks_ != BlocksOfB::packed_once) return TiledFloatProduct::terms_from(k);
+  if (width_ < kFloatPanelColumns) return std::min(narrow_panel_terms(geometry().m, geometry().k), geometry().k - k);
   // Two or three rows read a block of b once each, as no tile does: from the level-1 cache.
   const bool reads_again = geometry().m == 2 || geometry().m == 3;
   const std::int64_t terms = reads_again ? kFloatBlockTerms : kTermsOfTile / std::min(geometry().m, kFloatTileRows);
@@ -115,7 +118,7 @@ std::optional<AlignedBuffer> FloatProduct::pack_owned(std::size_t tensor, const 
   auto* panels = reinterpret_cast<float*>(packed.data());
   for (std::int64_t matrix = 0; matrix < geometry().matrices(); ++matrix) {
     const float* b = static_cast<const float*>(data) + geometry().offset_of_matrix(matrix);
-    pack_float_panels(*target().kernels().pack, b, geometry().b, geometry().k, geometry().n, panels);
+    pack_float_panels(*target().kernels().pack, b, geometry().b, geometry().k, geometry().n, width_, panels);
     panels += matrix_floats();
   }
   return packed;
@@ -127,13 +130,15 @@ void FloatProduct::accumulate(const TensorPointers& tensors, const Terms& terms,
   const auto* b = static_cast<const float*>(tensors[kB]);
   if (blocks_ == BlocksOfB::packed_once) {
     b += geometry().matrix_of(terms.product) * matrix_floats() + terms.column * geometry().k;
-    block.b = b + terms.k * kFloatPanelColumns;
-    block.b_row_stride = as_size(kFloatPanelColumns);
-  } else {
-    b += MatrixGeometry::offset(strides, geometry().batch_index(terms.product)) + terms.column * strides.column;
-    block.b = b + terms.k * strides.row;
-    block.b_row_stride = as_size(strides.row);
+    block.b = b + terms.k * width_;
+    block.b_row_stride = as_size(width_);
+    block.b_panel_stride = as_size(geometry().k * width_);
+    target().kernels().float_product->accumulate(block);
+    return;
   }
+  b += MatrixGeometry::offset(strides, geometry().batch_index(terms.product)) + terms.column * strides.column;
+  block.b = b + terms.k * strides.row;
+  block.b_row_stride = as_size(strides.row);
   if (blocks_ == BlocksOfB::turned_in_place) {
     const float* row_of_a = std::exchange(block.a, block.b);
     block.a_row_stride = as_size(strides.column);
@@ -145,7 +150,7 @@ void FloatProduct::accumulate(const TensorPointers& tensors, const Terms& terms,
   if (blocks_ == BlocksOfB::packed_by_tasks) {
     auto* panel = reinterpret_cast<float*>(own);
     pack_float_panel(*target().kernels().pack, block.b, strides, static_cast<std::int64_t>(block.k),
-                     static_cast<std::int64_t>(block.n), panel);
+                     static_cast<std::int64_t>(block.n), kFloatPanelColumns, panel);
     block.b = panel;
     block.b_row_stride = as_size(kFloatPanelColumns);
     block.b_is_near = true;

@@ -24,13 +24,14 @@ class FloatRecurrentProduct final : public RecurrentProduct {
         direction_stride_(matrices.strides[0]),
         strides_{{0, 0}, matrices.strides[1], matrices.strides[2]},
         target_(target),
-        panels_(divide_up(sizes.columns, kFloatPanelColumns)) {}
+        tiles_(divide_up(sizes.columns, kFloatPanelColumns)),
+        width_(float_panel_width(target.kernels())) {}
 
   std::size_t packed_size() const override { return as_size(sizes_.directions * matrix_floats()) * sizeof(float); }
   void pack(const void* matrices, std::uint8_t* packed) const override {
     for (std::int64_t direction = 0; direction < sizes_.directions; ++direction) {
       pack_float_panels(*target_.kernels().pack, static_cast<const float*>(matrices) + direction * direction_stride_,
-                        strides_, sizes_.hidden, sizes_.columns,
+                        strides_, sizes_.hidden, sizes_.columns, width_,
                         reinterpret_cast<float*>(packed) + direction * matrix_floats());
     }
   }
@@ -42,9 +43,9 @@ class FloatRecurrentProduct final : public RecurrentProduct {
   void run(const float* states, const std::uint8_t* packed, const std::uint8_t*, float* sums,
            std::uint8_t*) const override {
     const auto* matrices = reinterpret_cast<const float*>(packed);
-    parallel_for(as_size(sizes_.directions * panels_), target_.num_threads, [&](std::size_t task, int) noexcept {
-      const std::int64_t direction = static_cast<std::int64_t>(task) / panels_;
-      const std::int64_t column = static_cast<std::int64_t>(task) % panels_ * kFloatPanelColumns;
+    parallel_for(as_size(sizes_.directions * tiles_), target_.num_threads, [&](std::size_t task, int) noexcept {
+      const std::int64_t direction = static_cast<std::int64_t>(task) / tiles_;
+      const std::int64_t column = static_cast<std::int64_t>(task) % tiles_ * kFloatPanelColumns;
       multiply(states + direction * sizes_.sequences * sizes_.hidden,
                matrices + direction * matrix_floats() + column * sizes_.hidden,
                std::min(kFloatPanelColumns, sizes_.columns - column),
@@ -54,28 +55,28 @@ class FloatRecurrentProduct final : public RecurrentProduct {
 
   std::string describe() const override {
     return "product: float32, k in order, on " +
-           counted(std::min<std::int64_t>(target_.num_threads, sizes_.directions * panels_), "thread") +
+           counted(std::min<std::int64_t>(target_.num_threads, sizes_.directions * tiles_), "thread") +
            "\nkernel: " + kernel_words(target_, "float_product");
   }
 
  private:
-  // Rows of a panel that several sequences meet in a level-1 cache.
-  static constexpr std::int64_t kBlockTerms = 128;
+  std::int64_t matrix_floats() const { return float_panels_size(sizes_.hidden, sizes_.columns, width_); }
 
-  std::int64_t matrix_floats() const { return float_panels_size(sizes_.hidden, sizes_.columns); }
-
-  void multiply(const float* states, const float* panel, std::int64_t columns, float* sums) const noexcept {
-    for (std::int64_t k = 0; k < sizes_.hidden; k += kBlockTerms) {
+  void multiply(const float* states, const float* panels, std::int64_t columns, float* sums) const noexcept {
+    const std::int64_t most =
+        width_ < kFloatPanelColumns ? narrow_panel_terms(sizes_.sequences, sizes_.hidden) : kFloatBlockTerms;
+    for (std::int64_t k = 0; k < sizes_.hidden; k += most) {
       target_.kernels().float_product->accumulate({.a = states + k,
                                                    .a_row_stride = as_size(sizes_.hidden),
-                                                   .b = panel + k * kFloatPanelColumns,
-                                                   .b_row_stride = kFloatPanelColumns,
+                                                   .b = panels + k * width_,
+                                                   .b_row_stride = as_size(width_),
                                                    .m = as_size(sizes_.sequences),
-                                                   .k = as_size(std::min(kBlockTerms, sizes_.hidden - k)),
+                                                   .k = as_size(std::min(most, sizes_.hidden - k)),
                                                    .n = as_size(columns),
                                                    .sums = sums,
                                                    .sums_row_stride = as_size(sizes_.columns),
-                                                   .begins = k == 0});
+                                                   .begins = k == 0,
+                                                   .b_panel_stride = as_size(sizes_.hidden * width_)});
     }
   }
 
@@ -83,7 +84,8 @@ class FloatRecurrentProduct final : public RecurrentProduct {
   std::int64_t direction_stride_;
   MatrixStrides strides_;
   ExecutionTarget target_;
-  std::int64_t panels_;
+  std::int64_t tiles_;  // of columns
+  std::int64_t width_;  // of panels
 };
 
 MatrixProductDesc product_desc(const RecurrentSizes& sizes, const TensorLayout& matrices,
