@@ -137,6 +137,11 @@ def convolution_case(
         ((1, 5, 24, 18), (3, 5, 4, 3), {"dilations": (3, 1), "start_padding": (2, 1), "end_padding": (2, 1)}),
         ((1, 70, 5, 20), (64, 70, 3, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 100, 4, 19), (130, 100, 2, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
+        # A few pixels, which meet several panels at once: of some terms and many, and of groups.
+        ((1, 700, 1, 1), (130, 700, 1, 1), {}),
+        ((2, 37, 2, 2), (79, 37, 2, 2), {}),
+        ((3, 40, 3, 3), (96, 20, 3, 3), {"group_count": (2,)}),
+        ((1, 9, 3, 5), (600, 9, 3, 3), {}),
         # The channels of an image alone, more images than rows.
         ((140, 9, 1, 1), (33, 9, 1, 1), {}),
         # Depthwise, in one and in several tasks.

@@ -7,9 +7,9 @@
 //     apply the stages to the sums
 //     spread the sums over the output, where its channels are no neighbours
 //
-// The filter lies in panels of output channels of a group, as many as the kernel wants or up to 64 for pixels so few
-// that it reads these at once, the terms of a panel one after the other, each with the panel's channels: those of the
-// last one, filled up with zeros to whole vectors, if there are more than one has.
+// The filter lies in panels of output channels of a group, as many as the kernel wants, the terms of a panel one after
+// the other, each with the panel's channels: those of the last one, filled up with zeros to whole vectors, if there are
+// more than one has. A few pixels meet all whole panels of a tile at once, which the kernel reads side by side.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -35,7 +35,7 @@ constexpr std::int64_t kMostTileColumns = 512;
 // Each tile reads blocks of the filter of 32 KiB again, for blocks of windows of 8 KiB at least.
 constexpr std::int64_t kLeastTilePixels = 16;
 
-// Kernels compute so few rows one by one.
+// Kernels want several panels of so few rows. All terms are one block then, and the filter is read once.
 constexpr std::int64_t kFewPixels = 3;
 // Where panels are narrow: of a panel 18 KiB at most, which leave room in a level-1 cache for the rows beside them, and
 // the terms of 3x3 windows of 32 channels are one block; pixels as many as tiles of six rows of registers have.
@@ -58,9 +58,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
       : geometry_(geometry),
         target_(target),
         windows_(geometry),
-        panel_columns_(pixels() <= kFewPixels
-                           ? kFloatPanelColumns
-                           : static_cast<std::int64_t>(target.kernels().float_product->panel_columns)) {
+        panel_columns_(static_cast<std::int64_t>(target.kernels().float_product->panel_columns)) {
     if (geometry.pointwise() && geometry.input.c == 1) {
       input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
     }
@@ -114,6 +112,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   };
 
   bool is_narrow() const { return panel_columns_ < kFloatPanelColumns; }
+  bool has_few_pixels() const { return pixels() <= kFewPixels; }
   // Elements of a group's panels.
   std::int64_t group_floats() const {
     const std::int64_t columns = geometry_.group_output_channels(), last = columns % panel_columns_;
@@ -156,7 +155,8 @@ void FloatProductConvolution::choose_tiles() {
   const std::int64_t run = geometry_.kernel_width * geometry_.input_channels;
   if (is_narrow()) {
     const bool in_runs = rows_ == Rows::windows && run > kNarrowPanelTerms;
-    block_terms_ = in_equal_parts(in_runs ? run : geometry_.reduction(), kNarrowPanelTerms, 1);
+    const std::int64_t most = has_few_pixels() ? geometry_.reduction() : kNarrowPanelTerms;
+    block_terms_ = in_equal_parts(in_runs ? run : geometry_.reduction(), most, 1);
   } else if (columns < kFloatPanelColumns && rows_ != Rows::gathered) {
     block_terms_ *= kFloatPanelColumns / panel_stride(columns);
   }
@@ -239,20 +239,24 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
   for (std::int64_t k = 0; k < terms_of_window;) {
     const Terms terms = terms_from(k);
     if (rows_ == Rows::gathered) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
-    for (std::int64_t column = 0; column < tile.columns; column += panel_columns_) {
-      const std::int64_t columns = std::min(panel_columns_, tile.columns - column);
+    const std::int64_t whole = tile.columns / panel_columns_ * panel_columns_;
+    for (std::int64_t column = 0, columns = 0; column < tile.columns; column += columns) {
+      columns = std::min(panel_columns_, tile.columns - column);
+      const std::int64_t row = panel_stride(columns);
+      if (is_narrow() && has_few_pixels()) columns = std::max(whole - column, columns);
       FloatProductBlock block = {.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
                                  .a_row_stride = as_size(input_pixel_.value_or(terms.terms)),
                                  .runs = as_size(terms.runs),
-                                 .b = filter + column * terms_of_window + k * panel_stride(columns),
-                                 .b_row_stride = as_size(panel_stride(columns)),
+                                 .b = filter + column * terms_of_window + k * row,
+                                 .b_row_stride = as_size(row),
                                  .m = as_size(tile.pixels),
                                  .k = as_size(terms.terms),
                                  .n = as_size(columns),
                                  .sums = sums + column,
                                  .sums_row_stride = as_size(sums_row),
                                  .begins = k == 0,
-                                 .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel + column};
+                                 .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel + column,
+                                 .b_panel_stride = as_size(panel_columns_ * terms_of_window)};
       rows_ == Rows::windows ? add_products_in_place(input, tile, k, block)
                              : target_.kernels().float_product->accumulate(block);
     }
