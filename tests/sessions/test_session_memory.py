@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,12 +39,8 @@ def network(shape: tuple[int | str, ...]) -> Builder:
     return builder
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_plans_of_a_session_share_what_they_pack(tmp_path: Path) -> None:
-    """Eight image sizes keep the weights once: the process grows by less than two times their bytes."""
-    path = tmp_path / "model.onnx"
-    path.write_bytes(network((1, 3, "H", "W")).build())
-    script = """
+# Runs a session of argv[1] on inputs as argv[2] says of a length: the first length, then the others.
+GROWTH: Final = """
 import gc, sys
 import numpy as np
 import dmlcpu
@@ -54,22 +51,52 @@ def resident():
     return resident_bytes()
 
 def run(length):
-    return session.run(None, {"x": np.full((1, 3, length, length), 9, np.uint8)})
+    return session.run(None, {"x": eval(sys.argv[2])})
 
 session = dmlcpu.InferenceSession(sys.argv[1], device=dmlcpu.Device(num_threads=1))
-first = run(4)
+first_length, *lengths = map(int, sys.argv[3:])
+first = run(first_length)
 before = resident()
-for length in range(5, 12):
+for length in lengths:
     run(length)
 grown = resident() - before
-assert (run(4)[0] == first[0]).all()
+assert (run(first_length)[0] == first[0]).all()
 assert grown < 10_000_000, grown
 """
-    command = [sys.executable, "-c", IMPORTED_BY_SCRIPTS + script, str(path)]
+
+
+def assert_grows_little(path: Path, inputs: str, lengths: Sequence[int]) -> None:
+    command = [sys.executable, "-c", IMPORTED_BY_SCRIPTS + GROWTH, str(path), inputs, *map(str, lengths)]
     # Left to itself, the allocator keeps as many freed arrays of weights as fit where it happens to have room.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072"}
     completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert completed.returncode == 0, completed.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_plans_of_a_session_share_what_they_pack(tmp_path: Path) -> None:
+    """Eight image sizes keep the weights once: the process grows by less than two times their bytes."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(network((1, 3, "H", "W")).build())
+    assert_grows_little(path, "np.full((1, 3, length, length), 9, np.uint8)", range(4, 12))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("operator", ["MatMul", "Conv"])
+def test_few_rows_and_many_share_what_is_packed_of_floats(tmp_path: Path, operator: str) -> None:
+    """As a decoder's tokens and prompts are: 16 MB of weights, packed once."""
+    rng = np.random.default_rng((SEED, 2))
+    weights = rng.normal(size=(2048, 2048)).astype(np.float32)
+    builder = Builder()
+    if operator == "MatMul":
+        value, inputs = builder.node("MatMul", [builder.input("float32", ("M", 2048)), weights]), "(length, 2048)"
+    else:
+        image = builder.input("float32", ("M", 2048, 1, 1))
+        value, inputs = builder.node("Conv", [image, weights[:, :, None, None]]), "(length, 2048, 1, 1)"
+    builder.output(value, "float32")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(builder.build())
+    assert_grows_little(path, f"np.ones({inputs}, np.float32)", (1, 70, 2, 3, 4, 9))
 
 
 def test_results_with_shared_weights_are_those_of_sessions_of_their_own(
