@@ -104,16 +104,18 @@ void bench_rescale(const KernelBench& bench) {
 }
 
 void bench_float_product(const KernelBench& bench) {
+  const std::size_t columns = bench.table.float_product->panel_columns;
   FloatProductBlock block = {.a = floats(bench.parameters),
                              .a_row_stride = 128,
                              .b = floats(bench.parameters),
-                             .b_row_stride = 64,
+                             .b_row_stride = columns,
                              .m = 1,
                              .k = 128,
                              .n = 64,
                              .sums = floats(bench.c),
                              .sums_row_stride = 64,
-                             .begins = false};
+                             .begins = false,
+                             .b_panel_stride = 128 * columns};
   for (const std::size_t rows : {std::size_t{1}, std::size_t{16}}) {
     block.m = rows;
     std::fill_n(block.sums, rows * block.n, 0.0F);

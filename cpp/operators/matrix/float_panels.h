@@ -20,8 +20,8 @@ namespace dmlcpu {
 std::int64_t float_panel_width(const KernelTable& kernels);
 
 // How many of k terms are a block for so many rows where panels are below 64 columns wide. Blocks of a few rows are all
-// of k; of others they take 64 KiB of a panel at most, so that the next panel, which kernels ask for meanwhile, waits in
-// a level-2 cache, and 384 KiB of the rows.
+// of k; of others they take 64 KiB of a panel at most, so that the next panel, which kernels ask for meanwhile, waits
+// in a level-2 cache, and 384 KiB of the rows.
 std::int64_t narrow_panel_terms(std::int64_t rows, std::int64_t k);
 
 // Elements of the panels of k rows by n columns.
