@@ -132,15 +132,19 @@ struct Operands {
   std::size_t a_stride, a_run_stride, b_panel_stride, output_stride, output_run_stride, columns;
   std::size_t b_begin;  // of the first panel, behind zeros
   std::vector<std::uint8_t> a, b;
+  std::size_t segments_in_order = 0;  // of a panel, or 0 for a product without an order
   bool a_is_signed;
 
   Operands(Check& check, const GemmKernels& gemm, const Product& product)
       : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments),
         b_offsets(a_offsets.size()),
         a_is_signed(product.is_of_planes || (gemm.multiplies_signed && check.one_in(2))) {
-    const std::size_t k = product.k, of_panel = 1 + check.below(5);
+    const bool has_order = gemm.order_steps != nullptr && check.one_in(2), has_all = has_order && check.one_in(2);
+    const std::size_t k = product.k,
+                      of_panel = has_all ? std::max<std::size_t>(a_offsets.size(), 1) : 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = product.offset_step * check.below(3 * k / product.offset_step + 1);
-    for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
+    for (std::size_t i = 0; i < b_offsets.size(); ++i)
+      b_offsets[i] = (has_all ? i : check.below(of_panel)) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
     const std::size_t a_row =
         a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k - product.padding;
@@ -161,6 +165,19 @@ struct Operands {
           b.data() + b_begin + panel * b_panel_stride + b_offsets.back() + (k / 4 - 1) * gemm.nr * 4 + column * 4;
       last[0] = last[1] = 127;
     }
+    if (product.padding != 0) clear_padding(gemm, product);
+    if (has_order && of_panel * k / 4 <= kMostOrderedSteps) segments_in_order = of_panel;
+  }
+
+  std::size_t order_stride(const Product& product) const { return kOrderCounts + segments_in_order * product.k / 4; }
+  // The order of all panels' steps, of b as the kernel sees it.
+  std::vector<std::uint16_t> order(const GemmKernels& gemm, const Product& product, const std::uint8_t* panels) const {
+    std::vector<std::uint16_t> steps(segments_in_order == 0 ? 0 : columns / gemm.nr * order_stride(product));
+    for (std::size_t panel = 0; !steps.empty() && panel < columns / gemm.nr; ++panel) {
+      gemm.order_steps(panels + panel * b_panel_stride, segments_in_order, product.k,
+                       steps.data() + panel * order_stride(product));
+    }
+    return steps;
   }
 
   // What padded segments meet, behind each and before the first one.
@@ -237,7 +254,6 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
 void check_product_at(Edge edge, Check& check, const Product& product) {
   const GemmKernels& gemm = *check.table.gemm;
   Operands operands(check, gemm, product);
-  if (product.padding != 0) operands.clear_padding(gemm, product);
   const std::size_t rows = product.runs * product.m;
   const Parameters parameters(check, product.is_of_planes ? rows : operands.columns,
                               product.is_of_planes ? operands.columns : rows, product.terms,
@@ -250,6 +266,7 @@ void check_product_at(Edge edge, Check& check, const Product& product) {
   std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(product.ends_in_sums ? results : 0);
 
   const GuardedBuffer<std::uint8_t> a(operands.a, edge), b(operands.b, edge), output(expected.size(), edge);
+  const GuardedBuffer<std::uint16_t> order(operands.order(gemm, product, b.data() + operands.b_begin), edge);
   const GuardedBuffer<std::int32_t> sums(expected_sums.size(), edge);
   // Offsets need not begin at a cache line.
   const std::size_t shift = check.below(16);
@@ -266,6 +283,8 @@ void check_product_at(Edge edge, Check& check, const Product& product) {
                  .b = b.data() + operands.b_begin,
                  .b_offsets = operands.b_offsets.data(),
                  .b_panel_stride = operands.b_panel_stride,
+                 .b_order = operands.segments_in_order == 0 ? nullptr : order.data(),
+                 .b_order_stride = operands.order_stride(product),
                  .runs = product.runs,
                  .m = product.m,
                  .n = product.n,

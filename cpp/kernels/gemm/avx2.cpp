@@ -12,7 +12,7 @@
 // go to those of products, too.
 //
 // Filters of small codes are quicker: where neighbours in k are small enough together, vpmaddubsw does not saturate
-// (PanelSteps).
+// (avx2_step_order.inl.h).
 #include <immintrin.h>
 
 #include <cstring>
@@ -43,6 +43,8 @@ inline __m256i broadcast(const std::uint8_t* codes) noexcept {
   __builtin_memcpy(&four, codes, sizeof(four));
   return _mm256_set1_epi32(four);
 }
+
+#include "kernels/gemm/avx2_step_order.inl.h"
 
 // Some terms of the sums of a tile: a's, widened, and where the terms of b stand in a panel, in pieces.
 constexpr std::size_t kMostTerms = 1024, kMostPieces = 32;
@@ -228,75 +230,56 @@ using RowsFunction = void (*)(const GemmBlock& block, std::size_t run, std::size
 constexpr RowsFunction kRowsFunctions[kMr] = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                               multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
 
-#include "kernels/gemm/avx2_ordered_steps.inl.h"
-
-using TilesFunction = void (*)(const GemmBlock& block, Tile tile, std::size_t tiles,
-                               const PanelSteps& ordered) noexcept;
-// Rows of a tile: of half a panel twice as many.
-template <std::size_t halves>
-constexpr std::size_t kMostRows = halves == 2 ? kMr : 2 * kMr;
-
-template <std::size_t halves>
-struct TilesFunctions {
-  TilesFunction of_rows[kMostRows<halves>];
-};
-template <std::size_t halves, std::size_t... index>
-constexpr TilesFunctions<halves> tiles_functions(std::index_sequence<index...>) noexcept {
-  return {{multiply_ordered<index + 1, halves>...}};
-}
-template <std::size_t halves>
-constexpr TilesFunctions<halves> kTilesFunctions =
-    tiles_functions<halves>(std::make_index_sequence<kMostRows<halves>>());
-
-// All rows by the panel at a column.
-template <std::size_t halves>
-inline void multiply_ordered_panel(const GemmBlock& block, std::size_t panel, const PanelSteps& ordered) noexcept {
-  const Parts parts(block.m, kMostRows<halves>);
-  for (std::size_t run = 0; run < block.runs; ++run) {
-    const auto multiply_parts = [&](std::size_t first, std::size_t count) noexcept {
-      if (count == 0) return;
-      const std::size_t rows = parts.rows_of(first);
-      const Tile tile = tile_of(block, kNr, panel, run, parts.first_row(first), rows);
-      kTilesFunctions<halves>.of_rows[rows - 1](block, tile, count, ordered);
-    };
-    multiply_parts(0, parts.longer);
-    multiply_parts(parts.longer, parts.count - parts.longer);
-  }
-}
-
 // Rows that a look at all of b is worth: it costs about as much as three of them.
 constexpr std::size_t kManyRows = 24;
+// Terms from which fewer rows are multiplied in an order that is known.
+constexpr std::size_t kLeastTerms = 64;
 
-// Multiplies panels from `first` on by their ordered steps, up to one that had better be widened, or `end`; returns
-// where it stopped. Filters are much the same throughout: the panels behind that one are not looked at.
-std::size_t multiply_ordered_panels(const GemmBlock& block, std::size_t first, std::size_t end) noexcept {
-  PanelSteps ordered;
-  for (std::size_t panel = first; panel < end; panel += kNr) {
-    if (!ordered.order(block, block.b + panel / kNr * block.b_panel_stride)) return panel;
-    block.n - panel > 8 ? multiply_ordered_panel<2>(block, panel, ordered)
-                        : multiply_ordered_panel<1>(block, panel, ordered);
-  }
-  return end;
-}
-
-void multiply(const GemmBlock& block) noexcept {
+void multiply_widened(const GemmBlock& block, std::size_t first, std::size_t end) noexcept {
   const Parts parts(block.m, kMr);
-  const std::size_t columns = panels_at_once(block) * kNr;
-  for (std::size_t first = 0; first < block.n; first += columns) {
-    const std::size_t end = block.n - first < columns ? block.n : first + columns;
-    const std::size_t widened = block.runs * block.m >= kManyRows ? multiply_ordered_panels(block, first, end) : first;
-    if (widened == end) continue;
-    for (std::size_t run = 0; run < block.runs; ++run) {
-      for (std::size_t part = 0; part < parts.count; ++part) {
-        kRowsFunctions[parts.rows_of(part) - 1](block, run, parts.first_row(part), widened, end);
-      }
+  for (std::size_t run = 0; run < block.runs; ++run) {
+    for (std::size_t part = 0; part < parts.count; ++part) {
+      kRowsFunctions[parts.rows_of(part) - 1](block, run, parts.first_row(part), first, end);
     }
   }
 }
 
+void multiply_all_widened(const GemmBlock& block) noexcept {
+  const std::size_t columns = panels_at_once(block) * kNr;
+  for (std::size_t first = 0; first < block.n; first += columns) {
+    multiply_widened(block, first, block.n - first < columns ? block.n : first + columns);
+  }
+}
+
+#include "kernels/gemm/avx2_ordered_steps.inl.h"
+
+// Whether a block has all segments of its panels, in their order.
+bool has_all_segments(const GemmBlock& block) noexcept {
+  const std::size_t segment_bytes = block.k * kNr;
+  bool follow = block.b_panel_stride == block.segments * segment_bytes;
+  for (std::size_t i = 0; follow && i < block.segments; ++i) follow = block.b_offsets[i] == i * segment_bytes;
+  return follow;
+}
+
+void multiply(const GemmBlock& block) noexcept {
+  const std::uint16_t* b_order = has_all_segments(block) ? block.b_order : nullptr;
+  const bool has_few_rows = block.runs * block.m < kManyRows;
+  if (has_few_rows && (b_order == nullptr || block.segments * block.k < kLeastTerms))
+    return multiply_all_widened(block);
+  if (block.segments != 1) return multiply_segments_in_order(block, b_order);
+  StepsInSegment steps(block.a_offsets[0], block.b_offsets[0]);
+  multiply_in_order(block, b_order, steps);
+}
+
 }  // namespace
 
-constinit const GemmKernels avx2::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 32, .least_columns = kNr, .multiply = multiply};
+constinit const GemmKernels avx2::gemm = {.mr = kMr,
+                                          .nr = kNr,
+                                          .kr = kKr,
+                                          .products_per_cycle = 32,
+                                          .least_columns = kNr,
+                                          .order_steps = order_steps,
+                                          .many_rows = kManyRows,
+                                          .multiply = multiply};
 
 }  // namespace dmlcpu

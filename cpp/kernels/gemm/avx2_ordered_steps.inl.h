@@ -1,42 +1,56 @@
 // Products of filters of small codes for avx2.cpp, by vpmaddubsw.
-// Included inside the unnamed namespace of that file, behind kNr, load_codes, broadcast and begin_sums.
+// Included inside the unnamed namespace of that file, behind multiply_widened and avx2_step_order.inl.h.
 
-// The steps of a panel in the order in which it is multiplied: a sum may take its terms in any order, and one loop for
-// each kind of step has no branches to mispredict.
-//
-// vpmaddubsw adds two products in 16 bits. Where neither the positive nor the negative codes of neighbours in k add up
-// to more than 128, the sum of their products with 0..255 is within 255 * 128 and so exact. Of eight k whose pairs fit
-// even two by two, those sums are added in 16 bits before they are widened. Of four k with a pair that does not fit,
-// the even and the odd ones are multiplied apart.
-class PanelSteps {
+// Where the terms of a step are, from the beginning of a row of a and of a panel.
+template <class Offset>
+struct Place {
+  Offset a, b;
+};
+
+// The steps of a panel of a single segment.
+class StepsInSegment {
  public:
-  // Where a step's terms are, from the beginning of a row of a and of a panel.
-  struct Step {
-    std::uint32_t a, b;
-  };
+  StepsInSegment(std::size_t a_offset, std::size_t b_offset) noexcept : begin_{a_offset, b_offset} {}
+  void take(const StepOrder& order) noexcept { order_ = order; }
 
-  // Returns false where widening all terms is faster. Steps that are too many for the lists are not ordered: then all
-  // have to be of four k.
-  bool order(const GemmBlock& block, const std::uint8_t* panel) noexcept {
-    eights_ = fours_ = splits_ = 0;
-    if (block.segments * block.k > 4 * kMostSteps) return is_without_splits(block, panel);
-    std::size_t steps = 0;
+  bool are_fours() const noexcept { return order_.are_fours(); }
+  const StepRange& eights() const noexcept { return order_.eights; }
+  const StepRange& fours() const noexcept { return order_.fours; }
+  const StepRange& splits() const noexcept { return order_.splits; }
+  Place<std::size_t> place(std::size_t step) const noexcept { return {begin_.a + 4 * step, begin_.b + 4 * kNr * step}; }
+
+ private:
+  Place<std::size_t> begin_;
+  StepOrder order_ = {};
+};
+
+// The same of several, whose places many rows share.
+class StepsInSegments {
+ public:
+  using Step = Place<std::uint32_t>;
+
+  // Returns false where offsets are too large. More than kMostSteps are only taken as fours.
+  bool find_places(const GemmBlock& block) noexcept {
+    if (block.segments * block.k > 4 * kMostSteps) return true;
+    Step* next = by_number_;
     for (std::size_t segment = 0; segment < block.segments; ++segment) {
       const std::size_t a = block.a_offsets[segment], b = block.b_offsets[segment];
       if (a + block.k > UINT32_MAX || b + block.k * kNr > UINT32_MAX) return false;
       Step at = {static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(b)};
-      for (std::size_t eight = 0; eight < block.k / 8; ++eight, at = next_four(next_four(at))) {
-        take_eight(at, panel + at.b);
-        steps += 2;
-        if (kStepsOfSplit * splits_ > steps + kLeastSteps) return false;
-      }
-      if (block.k % 8 != 0) {
-        take_four(at, !(PairSums(panel + at.b).fit() && PairSums(panel + at.b + 32).fit()));
-        ++steps;
-      }
+      for (const Step* end = next + block.k / 4; next != end; at.a += 4, at.b += 4 * kNr) *next++ = at;
     }
-    if (8 * eights_ <= steps / 2) take_eights_as_fours();
-    return kStepsOfSplit * splits_ <= steps;
+    return true;
+  }
+  void take(const StepOrder& order) noexcept {
+    are_fours_ = order.are_fours();
+    if (are_fours_) return;
+    Step* next = in_order_;
+    const StepRange* ranges[] = {&order.eights, &order.fours, &order.splits};
+    for (std::size_t i = 0; i < 3; ++i) {
+      first_[i] = next;
+      for (const std::size_t step : *ranges[i]) *next++ = by_number_[step];
+    }
+    first_[3] = next;
   }
 
   struct Range {
@@ -44,81 +58,16 @@ class PanelSteps {
     const Step* begin() const noexcept { return first; }
     const Step* end() const noexcept { return last; }
   };
-  Range eights() const noexcept { return {outer_, outer_ + eights_}; }
-  Range fours() const noexcept { return {inner_, inner_ + fours_}; }
-  Range splits() const noexcept { return {outer_ + (kMostSteps - splits_), outer_ + kMostSteps}; }
-  // Whether all steps are of four k: then they need no order.
-  bool are_fours() const noexcept { return eights_ == 0 && splits_ == 0; }
+  bool are_fours() const noexcept { return are_fours_; }
+  Range eights() const noexcept { return {first_[0], first_[1]}; }
+  Range fours() const noexcept { return {first_[1], first_[2]}; }
+  Range splits() const noexcept { return {first_[2], first_[3]}; }
+  Step place(Step step) const noexcept { return step; }
 
  private:
-  // A split takes twice the time of others, and widening all of them 1.3 times: one step of so many may be split, and
-  // some more at the beginning of a panel.
-  static constexpr std::size_t kMostSteps = 2560, kStepsOfSplit = 5, kLeastSteps = 32;
-
-  // Of the pairs in four k of 8 columns, the sums of their positive and of their negative codes.
-  struct PairSums {
-    __m256i positive_i16x16, negative_i16x16;
-
-    explicit PairSums(const std::uint8_t* b) noexcept {
-      const __m256i ones_u8x32 = _mm256_set1_epi8(1), b_i8x32 = load_codes(b);
-      positive_i16x16 = _mm256_maddubs_epi16(ones_u8x32, _mm256_max_epi8(b_i8x32, _mm256_setzero_si256()));
-      negative_i16x16 = _mm256_sub_epi16(positive_i16x16, _mm256_maddubs_epi16(ones_u8x32, b_i8x32));
-    }
-    PairSums(const PairSums& a, const PairSums& b) noexcept
-        : positive_i16x16(_mm256_add_epi16(a.positive_i16x16, b.positive_i16x16)),
-          negative_i16x16(_mm256_add_epi16(a.negative_i16x16, b.negative_i16x16)) {}
-
-    __m256i larger() const noexcept { return _mm256_max_epi16(positive_i16x16, negative_i16x16); }
-    bool fit() const noexcept { return all_fit(larger()); }
-  };
-  static bool all_fit(__m256i larger_i16x16) noexcept {
-    const __m256i exceeding_i16x16 = _mm256_cmpgt_epi16(larger_i16x16, _mm256_set1_epi16(128));
-    return _mm256_testz_si256(exceeding_i16x16, exceeding_i16x16) != 0;
-  }
-
-  static bool is_without_splits(const GemmBlock& block, const std::uint8_t* panel) noexcept {
-    for (std::size_t segment = 0; segment < block.segments; ++segment) {
-      const std::uint8_t* b = panel + block.b_offsets[segment];
-      for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr) {
-        if (!(PairSums(b).fit() && PairSums(b + 32).fit())) return false;
-      }
-    }
-    return true;
-  }
-
-  static Step next_four(Step at) noexcept { return {at.a + 4, at.b + static_cast<std::uint32_t>(4 * kNr)}; }
-
-  void take_eight(Step at, const std::uint8_t* b) noexcept {
-    const PairSums first[2] = {PairSums(b), PairSums(b + 32)};
-    const PairSums second[2] = {PairSums(b + 4 * kNr), PairSums(b + 4 * kNr + 32)};
-    const bool fit_by_two =
-        all_fit(_mm256_max_epi16(PairSums(first[0], second[0]).larger(), PairSums(first[1], second[1]).larger()));
-    outer_[eights_] = at;
-    eights_ += fit_by_two ? 1 : 0;
-    if (fit_by_two) return;
-    take_four(at, !all_fit(_mm256_max_epi16(first[0].larger(), first[1].larger())));
-    take_four(next_four(at), !all_fit(_mm256_max_epi16(second[0].larger(), second[1].larger())));
-  }
-
-  void take_four(Step at, bool is_split) noexcept {
-    if (is_split) {
-      outer_[kMostSteps - ++splits_] = at;
-    } else {
-      inner_[fours_++] = at;
-    }
-  }
-
-  void take_eights_as_fours() noexcept {
-    for (std::size_t i = 0; i < eights_; ++i) {
-      take_four(outer_[i], false);
-      take_four(next_four(outer_[i]), false);
-    }
-    eights_ = 0;
-  }
-
-  // Eights from the beginning and splits from the end, which together are no more than steps; fours.
-  Step outer_[kMostSteps], inner_[kMostSteps];
-  std::size_t eights_, fours_, splits_;
+  Step by_number_[kMostSteps], in_order_[kMostSteps];
+  const Step* first_[4];
+  bool are_fours_;
 };
 
 // Adds steps of a panel, or of half of it, to the sums of a tile: by three operations for 32 products, five for 64 of
@@ -189,25 +138,109 @@ class StepAdder {
 };
 
 // So many tiles one below the other, of a run by a panel; the first is given.
-template <std::size_t rows, std::size_t halves>
-void multiply_ordered(const GemmBlock& block, Tile tile, std::size_t tiles, const PanelSteps& ordered) noexcept {
-  RowStorage storage(block, tile);
+template <std::size_t rows, std::size_t halves, class Steps>
+void multiply_ordered(const GemmBlock& block, const Tile& first, std::size_t tiles, const Steps& steps) noexcept {
+  RowStorage storage(block, first);
   const StepAdder<rows, halves> adder(block.a_row_stride);
-  for (; tiles != 0; --tiles, tile.a += rows * block.a_row_stride) {
+  const std::uint8_t* row = first.a;
+  for (; tiles != 0; --tiles, row += rows * block.a_row_stride) {
     __m256i acc_i32x8[rows][halves];
-    begin_sums(tile.offset, acc_i32x8);
-    if (ordered.are_fours()) {
+    begin_sums(first.offset, acc_i32x8);
+    if (steps.are_fours()) {
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
-        const std::uint8_t *a = tile.a + block.a_offsets[segment], *b = tile.b + block.b_offsets[segment];
+        const std::uint8_t *a = row + block.a_offsets[segment], *b = first.b + block.b_offsets[segment];
         for (const std::uint8_t* end = b + block.k * kNr; b != end; a += 4, b += 4 * kNr) {
           adder.add_four(a, b, acc_i32x8);
         }
       }
     } else {
-      for (const auto& at : ordered.eights()) adder.add_eight(tile.a + at.a, tile.b + at.b, acc_i32x8);
-      for (const auto& at : ordered.fours()) adder.add_four(tile.a + at.a, tile.b + at.b, acc_i32x8);
-      for (const auto& at : ordered.splits()) adder.add_split(tile.a + at.a, tile.b + at.b, acc_i32x8);
+      for (const auto step : steps.eights()) {
+        const auto at = steps.place(step);
+        adder.add_eight(row + at.a, first.b + at.b, acc_i32x8);
+      }
+      for (const auto step : steps.fours()) {
+        const auto at = steps.place(step);
+        adder.add_four(row + at.a, first.b + at.b, acc_i32x8);
+      }
+      for (const auto step : steps.splits()) {
+        const auto at = steps.place(step);
+        adder.add_split(row + at.a, first.b + at.b, acc_i32x8);
+      }
     }
     storage.store(acc_i32x8);
   }
+}
+
+// Rows of a tile: of half a panel twice as many.
+template <std::size_t halves>
+constexpr std::size_t kMostRows = halves == 2 ? kMr : 2 * kMr;
+
+template <class Steps, std::size_t halves>
+struct TilesFunctions {
+  void (*of_rows[kMostRows<halves>])(const GemmBlock& block, const Tile& first, std::size_t tiles,
+                                     const Steps& steps) noexcept;
+};
+template <class Steps, std::size_t halves, std::size_t... index>
+constexpr TilesFunctions<Steps, halves> tiles_functions(std::index_sequence<index...>) noexcept {
+  return {{multiply_ordered<index + 1, halves, Steps>...}};
+}
+template <class Steps, std::size_t halves>
+constexpr TilesFunctions<Steps, halves> kTilesFunctions =
+    tiles_functions<Steps, halves>(std::make_index_sequence<kMostRows<halves>>());
+
+// All rows by the panel at a column, in the parts of a run.
+template <std::size_t halves, class Steps>
+inline void multiply_panel_in_order(const GemmBlock& block, const Parts& parts, std::size_t panel,
+                                    const Steps& steps) noexcept {
+  for (std::size_t run = 0; run < block.runs; ++run) {
+    const auto multiply_parts = [&](std::size_t first, std::size_t count) noexcept {
+      if (count == 0) return;
+      const std::size_t rows = parts.rows_of(first);
+      const Tile tile = tile_of(block, kNr, panel, run, parts.first_row(first), rows);
+      kTilesFunctions<Steps, halves>.of_rows[rows - 1](block, tile, count, steps);
+    };
+    multiply_parts(0, parts.longer);
+    multiply_parts(parts.longer, parts.count - parts.longer);
+  }
+}
+
+// Whether a block's rows are multiplied faster by a panel's steps in order than by widening all terms: few of them
+// share what the loops of each panel cost, and what a split makes of b.
+bool pays_in_order(const GemmBlock& block, const StepOrder& order) noexcept {
+  const std::size_t rows = block.runs * block.m, terms = block.segments * block.k;
+  if (order.is_empty() || rows >= kManyRows) return !order.is_empty();
+  return order.splits.count() == 0 || (rows > 2 && terms >= 2 * kLeastTerms);
+}
+
+// Multiplies by the order of steps that b's panels have, or that is looked for: filters are much the same throughout,
+// so that a panel whose terms had better be widened ends the look at those beside it.
+template <class Steps>
+void multiply_in_order(const GemmBlock& block, const std::uint16_t* b_order, Steps& steps) noexcept {
+  const std::size_t columns = panels_at_once(block) * kNr;
+  const Parts parts(block.m, kMostRows<2>), parts_of_half(block.m, kMostRows<1>);
+  PanelSteps found;
+  for (std::size_t first = 0; first < block.n; first += columns) {
+    const std::size_t end = block.n - first < columns ? block.n : first + columns;
+    std::size_t widened = first;  // panels from here on to before the next have yet to be
+    for (std::size_t panel = first; panel < end; panel += kNr) {
+      const StepOrder order = b_order != nullptr ? kept_order(b_order + panel / kNr * block.b_order_stride)
+                                                 : found.order(block.b + panel / kNr * block.b_panel_stride,
+                                                               block.b_offsets, block.segments, block.k);
+      if (!pays_in_order(block, order)) {
+        if (b_order == nullptr) break;
+        continue;
+      }
+      if (widened != panel) multiply_widened(block, widened, panel);
+      widened = panel + kNr;
+      steps.take(order);
+      block.n - panel > 8 ? multiply_panel_in_order<2>(block, parts, panel, steps)
+                          : multiply_panel_in_order<1>(block, parts_of_half, panel, steps);
+    }
+    if (widened < end) multiply_widened(block, widened, end);
+  }
+}
+
+void multiply_segments_in_order(const GemmBlock& block, const std::uint16_t* b_order) noexcept {
+  StepsInSegments steps;
+  steps.find_places(block) ? multiply_in_order(block, b_order, steps) : multiply_all_widened(block);
 }

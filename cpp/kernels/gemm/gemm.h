@@ -41,6 +41,14 @@
 //      many stand before each segment: a kernel may begin to read a segment of a so many bytes before it, and reads no
 //      cache line that has none of its terms
 //
+//   b_order: null, or what the kernel's order_steps made of each panel of b, b_order_stride elements apart. A step is
+//      four k of all columns of a panel, numbered through its segments, which follow each other without gaps; a block
+//      that leaves some of them out is multiplied as if this were null. Where the counts are all 0 steps stay as they
+//      are:
+//
+//        panel 0:   [pairs of steps, single steps, steps apart: how many] [first step of each pair ...]
+//                   [single steps ...] [steps apart ...]
+//
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel; zero points
 //      are signed codes, -128..127
 //   activation_sum: an element a row, those of a run after those of the one before
@@ -81,6 +89,8 @@ struct GemmBlock {
   const std::uint8_t* b;
   const std::size_t* b_offsets = &kOnlySegment;  // bytes, one for each segment
   std::size_t b_panel_stride;                    // bytes
+  const std::uint16_t* b_order = nullptr;        // of the first panel
+  std::size_t b_order_stride = 0;                // elements
   std::size_t runs = 1;
   std::size_t m;  // rows of one run
   std::size_t n;
@@ -104,6 +114,13 @@ struct GemmBlock {
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
 
+// Counts at the beginning of a panel's order, and steps behind them at most.
+inline constexpr std::size_t kOrderCounts = 3, kMostOrderedSteps = UINT16_MAX;
+
+// Of segments of k, in a panel that has no others; at most kMostOrderedSteps.
+using OrderFunction = void (*)(const std::uint8_t* panel, std::size_t segments, std::size_t k,
+                               std::uint16_t* order) noexcept;
+
 struct GemmKernels {
   // Rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins short ones.
   std::size_t mr;
@@ -121,6 +138,8 @@ struct GemmKernels {
   std::size_t most_exact_terms = 0;  // of rows that are read no further than to the end of their last cache line; or 0
   std::size_t least_columns;         // of such a part
   int tasks_of_thread = 4;           // that work is cut into for each of several threads, where it can be
+  OrderFunction order_steps = nullptr;  // null where the order of steps does not matter
+  std::size_t many_rows = 0;            // that looking for an order at each dispatch is worth
   GemmFunction multiply;
 };
 

@@ -24,10 +24,10 @@ inline __attribute__((always_inline)) void correct(const std::int32_t* filter_ze
 
 // Writes or adds one half of a row of sums, where a product ends in these.
 template <int half>
-inline __attribute__((always_inline)) void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row,
-                                                      __m256i sum_i32x8) noexcept {
-  const std::size_t columns = tile.columns > 8 * half ? tile.columns - 8 * half : 0;
-  std::int32_t* sums = tile.sums + row * block.output_row_stride + 8 * half;
+inline __attribute__((always_inline)) void store_sums(const GemmBlock& block, std::size_t columns_of_tile,
+                                                      std::int32_t* sums, __m256i sum_i32x8) noexcept {
+  const std::size_t columns = columns_of_tile > 8 * half ? columns_of_tile - 8 * half : 0;
+  sums += 8 * half;
   if (columns >= 8) {  // a store under a mask takes several times as long
     if (block.accumulates) sum_i32x8 = _mm256_add_epi32(sum_i32x8, load(sums));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), sum_i32x8);
@@ -161,31 +161,38 @@ inline __attribute__((always_inline)) void store_codes(const Requantizer& requan
 class RowStorage {
  public:
   RowStorage(const GemmBlock& block, const Tile& tile) noexcept
-      : block_(block), tile_(tile), requantizer_(block, tile), needs_bounds_(requantizer_.needs_bounds()) {}
+      : block_(block),
+        columns_(tile.columns),
+        filter_zero_point_(tile.filter_zero_point),
+        activation_sum_(tile.activation_sum),
+        sums_(tile.sums),
+        requantizer_(block, tile),
+        needs_bounds_(requantizer_.needs_bounds()) {}
 
   // The next rows, which come without the share of the filter's zero points.
   template <std::size_t rows, std::size_t halves>
   __attribute__((always_inline)) void store(__m256i (&sum_i32x8)[rows][halves]) noexcept {
-    if (tile_.filter_zero_point != nullptr) {
-      correct(tile_.filter_zero_point, tile_.activation_sum, sum_i32x8);
-      tile_.activation_sum += rows;
+    if (filter_zero_point_ != nullptr) {
+      correct(filter_zero_point_, activation_sum_, sum_i32x8);
+      activation_sum_ += rows;
     }
-    if (tile_.sums == nullptr) {
+    if (sums_ == nullptr) {
       needs_bounds_ ? store_codes<true>(requantizer_, sum_i32x8) : store_codes<false>(requantizer_, sum_i32x8);
       requantizer_.next_rows(rows);
       return;
     }
 #pragma GCC unroll 12
-    for (std::size_t row = 0; row < rows; ++row) {
-      store_sums<0>(block_, tile_, row, sum_i32x8[row][0]);
-      if constexpr (halves > 1) store_sums<1>(block_, tile_, row, sum_i32x8[row][1]);
+    for (std::size_t row = 0; row < rows; ++row, sums_ += block_.output_row_stride) {
+      store_sums<0>(block_, columns_, sums_, sum_i32x8[row][0]);
+      if constexpr (halves > 1) store_sums<1>(block_, columns_, sums_, sum_i32x8[row][1]);
     }
-    tile_.sums += rows * block_.output_row_stride;
   }
 
  private:
   const GemmBlock& block_;
-  Tile tile_;
+  std::size_t columns_;
+  const std::int32_t *filter_zero_point_, *activation_sum_;  // the former may be null
+  std::int32_t* sums_;                                       // null where codes are written
   Requantizer requantizer_;
   bool needs_bounds_;
 };

@@ -41,6 +41,7 @@ struct ConvolutionGeometry {
   bool has_filter_zero_points = true;
   std::uint8_t input_flip = 0;  // 0x80 for INT8 input, which becomes unsigned unless an algorithm reads it signed
   DepthWindow depth = {};       // of volumes several taps
+  bool has_owned_filter = false;
 
   std::int64_t group_input_channels() const { return input_channels / groups; }
   std::int64_t group_output_channels() const { return output_channels / groups; }

@@ -30,6 +30,7 @@ ConvolutionGeometry geometry_of(const OperatorDesc& desc, const ConvolutionTenso
   geometry.has_filter_zero_points =
       desc.tensors[numbers.filter_zero_point].has_value() || desc.tensor(numbers.filter).type != DataType::int8;
   geometry.input_flip = offset_flip(desc.tensor(numbers.input).type);
+  geometry.has_owned_filter = desc.tensor(numbers.filter).owned;
   return geometry;
 }
 
@@ -39,14 +40,13 @@ class Convolution final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         numbers_(numbers),
         output_type_(desc().tensor(numbers.output).type),
-        filter_owned_(desc().tensor(numbers.filter).owned),
         geometry_(geometry_of(desc(), numbers)),
         algorithm_(choose_algorithm(geometry_, target())),
         parameters_(desc(), numbers_, geometry_, *algorithm_) {
     prepares_once_ = all_owned(prepared_tensors() | present({numbers.input_zero_point, numbers.filter}));
 
     BufferLayout layout;
-    packed_filter_ = layout.take(filter_owned_ ? 0 : algorithm_->packed_filter_size());
+    packed_filter_ = layout.take(geometry_.has_owned_filter ? 0 : algorithm_->packed_filter_size());
     prepared_parameters_ = layout.take(prepares_once_ ? 0 : parameters_.size());
     float_parameters_ = layout.take(parameters_.float_size());
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
@@ -56,7 +56,7 @@ class Convolution final : public CompiledOperator {
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
     return algorithm_->describe() + "\nthreads: " + threads_that_pay(geometry_, target()) +
-           "\nfilter: " + (filter_owned_ ? "packed once, " : "packed at each dispatch, ") +
+           "\nfilter: " + (geometry_.has_owned_filter ? "packed once, " : "packed at each dispatch, ") +
            std::to_string(algorithm_->packed_filter_size()) + " bytes" +
            (parameters_.makes_floats() ? "\nsums: scaled to floats in the task that made them" : "");
   }
@@ -99,7 +99,7 @@ class Convolution final : public CompiledOperator {
   void convolve(const TensorPointers& tensors, const CodesEpilogue* epilogue) const {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
     const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
-    if (!filter_owned_) {
+    if (!geometry_.has_owned_filter) {
       algorithm_->pack_filter(filter, parameters_.filter_flip(), scratch + packed_filter_);
       filter = scratch + packed_filter_;
     }
@@ -129,7 +129,6 @@ class Convolution final : public CompiledOperator {
 
   ConvolutionTensors numbers_;
   DataType output_type_;
-  bool filter_owned_;
   ConvolutionGeometry geometry_;
   std::unique_ptr<ConvolutionAlgorithm> algorithm_;
   ConvolutionParameters parameters_;

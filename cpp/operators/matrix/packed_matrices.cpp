@@ -22,17 +22,30 @@ StridedCodes right_matrix(const MatrixGeometry& geometry, const std::uint8_t* b,
   return {b + geometry.offset_of_matrix(matrix), geometry.b.row, geometry.b.column, flip};
 }
 
-PackedMatrices::PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip, const KernelTable& kernels)
+PackedMatrices::PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip, bool owned,
+                               const KernelTable& kernels)
     : geometry_(geometry), flip_(flip), gemm_(*kernels.gemm), pack_(*kernels.pack), panels_(geometry, gemm_) {
+  const double rows = as_number(geometry.m) * as_number(geometry.products_of_matrix());
+  const bool has_many_rows = rows >= static_cast<double>(gemm_.many_rows);
+  const bool pays = (owned || has_many_rows) && panels_.k_padded / 4 <= kMostOrderedSteps;
+  order_steps_ = pays ? gemm_.order_steps : nullptr;
   BufferLayout matrix;
   matrix.take(panels_.columns(), panels_.k_padded);
   matrix.take(panels_.columns(), sizeof(std::int32_t));
+  order_offset_ =
+      matrix.take(order_steps_ == nullptr ? 0 : as_size(panels_.count), order_stride() * sizeof(std::uint16_t));
   matrix_bytes_ = static_cast<std::int64_t>(matrix.size());
   size_ = matrix.size_of(as_size(geometry.matrices()));
 }
 
 std::vector<std::size_t> PackedMatrices::packing() const {
-  return {panels_.nr, panels_.k_padded, panels_.columns(), size_, flip_, as_size(geometry_.matrices())};
+  return {panels_.nr,
+          panels_.k_padded,
+          panels_.columns(),
+          size_,
+          flip_,
+          as_size(geometry_.matrices()),
+          order_steps_ != nullptr ? 1U : 0U};
 }
 
 void PackedMatrices::pack(const std::uint8_t* b, std::uint8_t* packed) const {
@@ -67,6 +80,12 @@ void PackedMatrices::pack_part(const std::uint8_t* b, std::int64_t matrix, std::
                   .k = panels_.k_padded,
                   .offset = kZeros,
                   .sums = sums + columns.first});
+  if (order_steps_ == nullptr) return;
+  auto* steps = reinterpret_cast<std::uint16_t*>(packed_matrix + order_offset_);
+  const std::size_t first = as_size(part * kPanelsOfPart);
+  for (std::size_t i = 0; i * panels_.nr < as_size(columns.count); ++i) {
+    order_steps_(panels + i * panels_.bytes(), 1, panels_.k_padded, steps + (first + i) * order_stride());
+  }
 }
 
 }  // namespace dmlcpu

@@ -1,4 +1,5 @@
-// All matrices of a product's b, packed whole: for each the panels of gemm/gemm.h's b, then the sums of its columns.
+// All matrices of a product's b, packed whole: for each the panels of gemm/gemm.h's b, then the sums of its columns,
+// and the order of each panel's steps where that pays.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ StridedCodes right_matrix(const MatrixGeometry& geometry, const std::uint8_t* b,
 
 class PackedMatrices {
  public:
-  // flip is 0x80 for UINT8 codes, which become signed.
-  PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip, const KernelTable& kernels);
+  // flip is 0x80 for UINT8 codes, which become signed. Owned matrices are packed once.
+  PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip, bool owned, const KernelTable& kernels);
 
   // Bytes of all, and from one to the next.
   std::size_t size() const { return size_; }
@@ -53,6 +54,12 @@ class PackedMatrices {
   const std::int32_t* column_sums(const std::uint8_t* packed_matrix) const {
     return reinterpret_cast<const std::int32_t*>(packed_matrix + panels_.columns() * panels_.k_padded);
   }
+  // Of a panel, as products take it, which are order_stride() elements apart; null where none is kept.
+  const std::uint16_t* order(const std::uint8_t* packed_matrix, std::size_t panel) const {
+    if (order_steps_ == nullptr) return nullptr;
+    return reinterpret_cast<const std::uint16_t*>(packed_matrix + order_offset_) + panel * order_stride();
+  }
+  std::size_t order_stride() const { return kOrderCounts + panels_.k_padded / 4; }
 
  private:
   static constexpr std::int64_t kPanelsOfPart = 16;
@@ -62,6 +69,8 @@ class PackedMatrices {
   const GemmKernels& gemm_;
   const PackKernels& pack_;
   PanelSizes panels_;
+  OrderFunction order_steps_;  // null where no order is kept
+  std::size_t order_offset_;
   std::int64_t matrix_bytes_;
   std::size_t size_;
 };

@@ -29,7 +29,7 @@ class PackedMatrixProduct final : public MatrixProduct {
         shares_sets_(share_a_cache_set(geometry_.a.row, std::min(geometry_.m, static_cast<std::int64_t>(gemm_.mr)))),
         a_in_place_(!geometry_.gathers_a() && (desc.a_flip == 0 || gemm_.multiplies_signed) &&
                     as_size(geometry_.k) == panels_.k_padded && !shares_sets_),
-        packed_b_(geometry_, desc.b_flip, target_.kernels()),
+        packed_b_(geometry_, desc.b_flip, desc.b_owned, target_.kernels()),
         results_(desc_, pack_),
         tiles_(choose_tiles()),
         scratch_(lay_out_scratch()) {}
@@ -55,7 +55,7 @@ class PackedMatrixProduct final : public MatrixProduct {
   };
   // A matrix of b, packed, with its terms of columns.
   struct Right {
-    const std::uint8_t* panels;
+    const std::uint8_t* matrix;
     const std::int32_t* offset;      // what the product begins with
     const std::int32_t* column_sum;  // for rescaling; null where all zero points of a are in the offset
   };
@@ -199,9 +199,9 @@ void PackedMatrixProduct::run(const MatrixDispatch& dispatch, std::uint8_t* scra
     parallel_for(as_size(count * repeats * tasks), target_.num_threads, [&](std::size_t task, int slot) noexcept {
       const auto index = static_cast<std::int64_t>(task);
       const std::int64_t product = index / tasks, matrix = product / repeats;
-      const std::uint8_t* panels = packed + matrix * packed_b_.matrix_bytes();
+      const std::uint8_t* matrix_of_b = packed + matrix * packed_b_.matrix_bytes();
       const std::int32_t* terms = all_terms + as_size(matrix) * panels_.columns();
-      const Right right = desc_.rows_vary ? Right{panels, zeros, terms} : Right{panels, terms, nullptr};
+      const Right right = desc_.rows_vary ? Right{matrix_of_b, zeros, terms} : Right{matrix_of_b, terms, nullptr};
       run_tile(dispatch, right, tile(first * repeats + product, index % tasks),
                scratch + scratch_.participants + as_size(slot) * scratch_.participant_size);
     });
@@ -241,8 +241,10 @@ void PackedMatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& 
     const std::size_t column = as_size(block.first_column);
     gemm_.multiply({.a = left,
                     .a_row_stride = row_stride,
-                    .b = right.panels + column * panels_.k_padded,
+                    .b = right.matrix + column * panels_.k_padded,
                     .b_panel_stride = panels_.bytes(),
+                    .b_order = packed_b_.order(right.matrix, column / panels_.nr),
+                    .b_order_stride = packed_b_.order_stride(),
                     .m = as_size(block.rows),
                     .n = as_size(block.columns),
                     .k = panels_.k_padded,

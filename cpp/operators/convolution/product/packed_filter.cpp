@@ -24,7 +24,17 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, 
           .operand_size = operand_size,
           .groups = groups,
           .output_channels = as_size(geometry.output_channels),
-          .summed_segments = sums_segments ? order.segments : 0};
+          .summed_segments = sums_segments ? order.segments : 0,
+          .order_steps = nullptr};
+}
+
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+                           std::size_t zeros, bool sums_segments) {
+  PackedFilter filter = packed_filter(geometry, kernels.nr, order, zeros, sums_segments);
+  const double pixels = as_number(geometry.image_pixels()) * as_number(geometry.batch);
+  const bool pays = geometry.has_owned_filter || pixels >= static_cast<double>(kernels.many_rows);
+  if (pays && order.k() != 0 && order.k() / 4 <= kMostOrderedSteps) filter.order_steps = kernels.order_steps;
+  return filter;
 }
 
 namespace {
@@ -105,6 +115,7 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
   const std::size_t k = order.k(), nr = layout.nr, channels = as_size(geometry.group_output_channels());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
   auto* segment_sums = reinterpret_cast<std::int32_t*>(packed + layout.segment_sums_offset());
+  auto* steps = reinterpret_cast<std::uint16_t*>(packed + layout.order_offset());
   // Of the channels of one panel, as unsigned codes, which kernels sum; what pads the segments is 0 as a signed one.
   std::vector<std::uint8_t> terms(nr * k, kUnsigned);
   std::memset(packed, 0, layout.zeros);
@@ -127,6 +138,9 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
                              .flip = kUnsigned,
                              .output = packed,
                              .group_stride = nr * 4});
+      if (layout.order_steps == nullptr) continue;
+      layout.order_steps(packed, order.segments, order.segment_padded, steps);
+      steps += layout.order_stride();
     }
   }
 }

@@ -157,7 +157,7 @@ ProductCut cut_all_taps(const ConvolutionGeometry& geometry, const GemmKernels& 
                         std::uint8_t flip) {
   const int num_threads = target.num_threads;
   const auto [source, order] = choose_source(geometry, kernels, flip, target.aligns_tensors);
-  const PackedFilter filter = packed_filter(geometry, kernels.nr, order, source.padding, false);
+  const PackedFilter filter = packed_filter(geometry, kernels, order, source.padding, false);
   const PixelUnits units = choose_units(geometry, num_threads, source);
   const std::int64_t most = most_tile_pixels(geometry, kernels, source, filter, units);
   const Division division =
@@ -214,7 +214,7 @@ std::optional<ProductCut> cut_without_padding(const ConvolutionGeometry& geometr
                  .gathers_end = false,
                  .obstacle = obstacle,
                  .obstacle_to_copy = nullptr},
-      .filter = packed_filter(geometry, kernels.nr, cut.order, 0, true),
+      .filter = packed_filter(geometry, kernels, cut.order, 0, true),
       .tiles = tiles,
       .blocks = choose_blocks(geometry, kernels, num_threads, tiles.count(), divide_up(parts, tiles.count())),
       .regions = std::move(cut.regions),

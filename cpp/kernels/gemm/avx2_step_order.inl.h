@@ -1,0 +1,148 @@
+// The order of the steps of filters of small codes for avx2.cpp, in which vpmaddubsw is exact.
+// Included inside the unnamed namespace of that file, behind kNr and load_codes.
+
+// The steps of a panel in the order in which it is multiplied: a sum may take its terms in any order, and one loop for
+// each kind of step has no branches to mispredict.
+//
+// vpmaddubsw adds two products in 16 bits. Where neither the positive nor the negative codes of neighbours in k add up
+// to more than 128, the sum of their products with 0..255 is within 255 * 128 and so exact. Of eight k whose pairs fit
+// even two by two, those sums are added in 16 bits before they are widened. Of four k with a pair that does not fit,
+// the even and the odd ones are multiplied apart.
+//
+// Steps are numbered by fours of k, those of a block's segments one after the other.
+struct StepRange {
+  const std::uint16_t *first, *last;
+  const std::uint16_t* begin() const noexcept { return first; }
+  const std::uint16_t* end() const noexcept { return last; }
+  std::size_t count() const noexcept { return static_cast<std::size_t>(last - first); }
+};
+struct StepOrder {
+  StepRange eights, fours, splits;  // none where widening all terms is faster
+
+  bool is_empty() const noexcept { return eights.count() + fours.count() + splits.count() == 0; }
+  // Whether all steps are of four k: then they need no order.
+  bool are_fours() const noexcept { return eights.count() + splits.count() == 0; }
+};
+
+// As packed filters keep it.
+inline StepOrder kept_order(const std::uint16_t* order) noexcept {
+  const std::uint16_t* steps = order + kOrderCounts;
+  const std::uint16_t *fours = steps + order[0], *splits = fours + order[1];
+  return {{steps, fours}, {fours, splits}, {splits, splits + order[2]}};
+}
+
+// A split takes twice the time of others, and widening all of them 1.3 times: one step of so many may be split, and
+// some more at the beginning of a panel.
+constexpr std::size_t kMostSteps = 2560, kStepsOfSplit = 5, kLeastSteps = 32;
+
+// Finds the order of a panel's steps.
+class PanelSteps {
+ public:
+  // Segments begin at b_offsets in the panel, or follow each other if that is null. Steps that are too many for the
+  // lists are not ordered: then all have to be of four k.
+  StepOrder order(const std::uint8_t* panel, const std::size_t* b_offsets, std::size_t segments,
+                  std::size_t k) noexcept {
+    eights_ = fours_ = splits_ = 0;
+    const auto segment_at = [&](std::size_t segment) {
+      return panel + (b_offsets == nullptr ? segment * k * kNr : b_offsets[segment]);
+    };
+    if (segments * k > 4 * kMostSteps) {
+      for (std::size_t segment = 0; segment < segments; ++segment) {
+        if (!fits_by_pairs(segment_at(segment), k)) return {};
+      }
+      inner_[fours_++] = 0;  // stands for all
+      return found();
+    }
+    std::uint16_t step = 0;
+    for (std::size_t segment = 0; segment < segments; ++segment) {
+      const std::uint8_t* b = segment_at(segment);
+      for (std::size_t eight = 0; eight < k / 8; ++eight, step += 2, b += 8 * kNr) {
+        take_eight(step, b);
+        if (kStepsOfSplit * splits_ > step + 2 + kLeastSteps) return {};
+      }
+      if (k % 8 != 0) take_four(step++, !(PairSums(b).fit() && PairSums(b + 32).fit()));
+    }
+    if (8U * eights_ <= step / 2U) take_eights_as_fours();
+    return kStepsOfSplit * splits_ <= step ? found() : StepOrder{};
+  }
+
+ private:
+  // Of the pairs in four k of 8 columns, the sums of their positive and of their negative codes.
+  struct PairSums {
+    __m256i positive_i16x16, negative_i16x16;
+
+    explicit PairSums(const std::uint8_t* b) noexcept {
+      const __m256i ones_u8x32 = _mm256_set1_epi8(1), b_i8x32 = load_codes(b);
+      positive_i16x16 = _mm256_maddubs_epi16(ones_u8x32, _mm256_max_epi8(b_i8x32, _mm256_setzero_si256()));
+      negative_i16x16 = _mm256_sub_epi16(positive_i16x16, _mm256_maddubs_epi16(ones_u8x32, b_i8x32));
+    }
+    PairSums(const PairSums& a, const PairSums& b) noexcept
+        : positive_i16x16(_mm256_add_epi16(a.positive_i16x16, b.positive_i16x16)),
+          negative_i16x16(_mm256_add_epi16(a.negative_i16x16, b.negative_i16x16)) {}
+
+    __m256i larger() const noexcept { return _mm256_max_epi16(positive_i16x16, negative_i16x16); }
+    bool fit() const noexcept { return all_fit(larger()); }
+  };
+  static bool all_fit(__m256i larger_i16x16) noexcept {
+    const __m256i exceeding_i16x16 = _mm256_cmpgt_epi16(larger_i16x16, _mm256_set1_epi16(128));
+    return _mm256_testz_si256(exceeding_i16x16, exceeding_i16x16) != 0;
+  }
+
+  static bool fits_by_pairs(const std::uint8_t* b, std::size_t k) noexcept {
+    for (const std::uint8_t* end = b + k * kNr; b != end; b += 4 * kNr) {
+      if (!(PairSums(b).fit() && PairSums(b + 32).fit())) return false;
+    }
+    return true;
+  }
+
+  StepOrder found() const noexcept {
+    return {
+        {outer_, outer_ + eights_}, {inner_, inner_ + fours_}, {outer_ + (kMostSteps - splits_), outer_ + kMostSteps}};
+  }
+
+  void take_eight(std::uint16_t step, const std::uint8_t* b) noexcept {
+    const PairSums first[2] = {PairSums(b), PairSums(b + 32)};
+    const PairSums second[2] = {PairSums(b + 4 * kNr), PairSums(b + 4 * kNr + 32)};
+    const bool fit_by_two =
+        all_fit(_mm256_max_epi16(PairSums(first[0], second[0]).larger(), PairSums(first[1], second[1]).larger()));
+    outer_[eights_] = step;
+    eights_ += fit_by_two ? 1 : 0;
+    if (fit_by_two) return;
+    take_four(step, !all_fit(_mm256_max_epi16(first[0].larger(), first[1].larger())));
+    take_four(next(step), !all_fit(_mm256_max_epi16(second[0].larger(), second[1].larger())));
+  }
+
+  static std::uint16_t next(std::uint16_t step) noexcept { return static_cast<std::uint16_t>(step + 1); }
+
+  void take_four(std::uint16_t step, bool is_split) noexcept {
+    if (is_split) {
+      outer_[kMostSteps - ++splits_] = step;
+    } else {
+      inner_[fours_++] = step;
+    }
+  }
+
+  void take_eights_as_fours() noexcept {
+    for (std::size_t i = 0; i < eights_; ++i) {
+      take_four(outer_[i], false);
+      take_four(next(outer_[i]), false);
+    }
+    eights_ = 0;
+  }
+
+  // Eights from the beginning and splits from the end, which together are no more than steps; fours.
+  std::uint16_t outer_[kMostSteps], inner_[kMostSteps];
+  std::size_t eights_, fours_, splits_;
+};
+
+// Writes the order of a panel for blocks that have all of its segments.
+void order_steps(const std::uint8_t* panel, std::size_t segments, std::size_t k, std::uint16_t* order) noexcept {
+  PanelSteps steps;
+  const StepOrder found = steps.order(panel, nullptr, segments, k);
+  const StepRange ranges[] = {found.eights, found.fours, found.splits};
+  std::uint16_t* end = order + kOrderCounts;
+  for (std::size_t i = 0; i < kOrderCounts; ++i) {
+    order[i] = static_cast<std::uint16_t>(ranges[i].count());
+    for (const std::uint16_t step : ranges[i]) *end++ = step;
+  }
+}
