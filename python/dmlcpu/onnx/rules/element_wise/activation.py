@@ -303,8 +303,8 @@ def _lowest_byte(lowering: Lowering, tensor: Tensor, dtype: np.dtype[Any]) -> Te
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    # Sigmoid, which may begin a SiLU, is in ``spelled_out``.
-    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip") if name != "Sigmoid"},
+    # Sigmoid and HardSigmoid, which may begin a SiLU and a HardSwish, are in ``spelled_out``.
+    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip") if name not in ("Sigmoid", "HardSigmoid")},
     **{("", name): table_only for name in _OF_TABLES_ALONE},
     ("", "PRelu"): prelu,
     ("", "Identity"): identity,

@@ -336,8 +336,8 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    # Mul, Div and Pow, which may begin a normalization or a GELU, are in ``spelled_out``.
-    **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
+    # Add, Mul, Div and Pow, which may begin a normalization or an activation, are in ``spelled_out``.
+    **{("", name): binary for name in _FUNCTIONS if name not in ("Add", "Mul", "Div")},
     ("", "Mod"): modulus,
     **{("", name): of_bits for name in _OF_BITS},
     ("", "BitwiseNot"): bitwise_not,

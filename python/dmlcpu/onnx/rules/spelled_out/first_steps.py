@@ -1,4 +1,4 @@
-"""Nodes that may begin a function that is spelled out: Mul, Div, Pow, Sigmoid and ReduceMean."""
+"""Nodes that may begin a function that is spelled out: Add, Mul, Div, Pow, Sigmoid, HardSigmoid and ReduceMean."""
 
 from __future__ import annotations
 
@@ -16,13 +16,24 @@ from dmlcpu.onnx.rules.operands import computed_floats, present
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.rules.spelled_out.gelu import GELU_STEPS
+from dmlcpu.onnx.rules.spelled_out.hard_swish import HARD_SWISH_STEPS, SHIFT, is_sixth
 from dmlcpu.onnx.rules.spelled_out.normalization import NORMALIZATION_STEPS, trailing_axes
 from dmlcpu.onnx.rules.spelled_out.steps import Form, Kind, Step, number_of
 from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
-_FOLLOWING: Final = {**NORMALIZATION_STEPS, **GELU_STEPS}
+_FOLLOWING: Final = {**NORMALIZATION_STEPS, **GELU_STEPS, **HARD_SWISH_STEPS}
+
+
+def shifted(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Add; by 3 it may begin a HardSwish of what is computed already: to what is not it may be a bias."""
+    for x, other in (inputs, inputs[::-1]) if len(inputs) == 2 else ():
+        if isinstance(x, Tensor) and _is_float(x) and number_of(other) == SHIFT:
+            if len(present(other).shape) > len(x.shape):
+                continue
+            return [_begun(lowering, binary, node, inputs, x, Form(Kind.SHIFTED))]
+    return binary(lowering, node, inputs)
 
 
 def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -70,6 +81,13 @@ def sigmoid(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     return element_wise(lowering, node, inputs)
 
 
+def hard_sigmoid(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """HardSigmoid; of floats, and with the slope of a HardSwish, it may begin one."""
+    if _is_float(inputs[0]) and is_sixth(node):
+        return [_begun(lowering, element_wise, node, inputs, inputs[0], Form(Kind.SIXTH))]
+    return element_wise(lowering, node, inputs)
+
+
 def _is_float(value: Value | None) -> TypeGuard[Tensor | Deferred]:
     return isinstance(value, Tensor | Deferred) and value.dtype == np.float32
 
@@ -79,9 +97,11 @@ def _begun(lowering: Lowering, rule: Rule, node: Node, inputs: Sequence[Value | 
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Add"): shifted,
     ("", "Mul"): scaled,
     ("", "Div"): scaled,
     ("", "Pow"): squared,
     ("", "Sigmoid"): sigmoid,
+    ("", "HardSigmoid"): hard_sigmoid,
     ("", "ReduceMean"): mean,
 }

@@ -59,6 +59,11 @@ class Kind(Enum):
     TWICE_BY_TANH = auto()
     # SiLU, and GELU by the logistic function: x * sigmoid(factor * x)
     SIGMOID = auto()
+    # HardSwish: x * clip(x + 3, 0, 6) / 6
+    SHIFTED = auto()
+    CLIPPED = auto()
+    SIX_TIMES = auto()
+    SIXTH = auto()
 
 
 @dataclass(frozen=True, slots=True)
