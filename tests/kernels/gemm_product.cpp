@@ -170,14 +170,16 @@ struct Operands {
   }
 
   std::size_t order_stride(const Product& product) const { return kOrderCounts + segments_in_order * product.k / 4; }
-  // The order of all panels' steps, of b as the kernel sees it.
-  std::vector<std::uint16_t> order(const GemmKernels& gemm, const Product& product, const std::uint8_t* panels) const {
-    std::vector<std::uint16_t> steps(segments_in_order == 0 ? 0 : columns / gemm.nr * order_stride(product));
-    for (std::size_t panel = 0; !steps.empty() && panel < columns / gemm.nr; ++panel) {
+  std::size_t order_size(const GemmKernels& gemm, const Product& product) const {
+    return segments_in_order == 0 ? 0 : columns / gemm.nr * order_stride(product);
+  }
+  // Writes the order of all panels' steps, of b as the kernel sees it.
+  void write_order(const GemmKernels& gemm, const Product& product, const std::uint8_t* panels,
+                   std::uint16_t* order) const {
+    for (std::size_t panel = 0; segments_in_order != 0 && panel < columns / gemm.nr; ++panel) {
       gemm.order_steps(panels + panel * b_panel_stride, segments_in_order, product.k,
-                       steps.data() + panel * order_stride(product));
+                       order + panel * order_stride(product));
     }
-    return steps;
   }
 
   // What padded segments meet, behind each and before the first one.
@@ -266,7 +268,11 @@ void check_product_at(Edge edge, Check& check, const Product& product) {
   std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(product.ends_in_sums ? results : 0);
 
   const GuardedBuffer<std::uint8_t> a(operands.a, edge), b(operands.b, edge), output(expected.size(), edge);
-  const GuardedBuffer<std::uint16_t> order(operands.order(gemm, product, b.data() + operands.b_begin), edge);
+  const GuardedBuffer<std::uint16_t> order(operands.order_size(gemm, product), edge);
+  operands.write_order(gemm, product, b.data() + operands.b_begin, order.data());
+  std::vector<std::uint16_t> same_order(order.size());  // whatever is in memory before
+  operands.write_order(gemm, product, b.data() + operands.b_begin, same_order.data());
+  check.equal(order, same_order);
   const GuardedBuffer<std::int32_t> sums(expected_sums.size(), edge);
   // Offsets need not begin at a cache line.
   const std::size_t shift = check.below(16);

@@ -140,9 +140,11 @@ void order_steps(const std::uint8_t* panel, std::size_t segments, std::size_t k,
   PanelSteps steps;
   const StepOrder found = steps.order(panel, nullptr, segments, k);
   const StepRange ranges[] = {found.eights, found.fours, found.splits};
-  std::uint16_t* end = order + kOrderCounts;
+  std::uint16_t* next = order + kOrderCounts;
   for (std::size_t i = 0; i < kOrderCounts; ++i) {
     order[i] = static_cast<std::uint16_t>(ranges[i].count());
-    for (const std::uint16_t step : ranges[i]) *end++ = step;
+    for (const std::uint16_t step : ranges[i]) *next++ = step;
   }
+  const std::uint16_t* const end = order + kOrderCounts + segments * k / 4;
+  while (next != end) *next++ = 0;
 }

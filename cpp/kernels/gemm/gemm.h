@@ -42,9 +42,9 @@
 //      cache line that has none of its terms
 //
 //   b_order: null, or what the kernel's order_steps made of each panel of b, b_order_stride elements apart. A step is
-//      four k of all columns of a panel, numbered through its segments, which follow each other without gaps; a block
-//      that leaves some of them out is multiplied as if this were null. Where the counts are all 0 steps stay as they
-//      are:
+//      four k of all columns of a panel, numbered through its segments, which follow each other without gaps. A block
+//      has the segments that order_steps was told, or leaves some out: then it is multiplied as if this were null.
+//      Where the counts are all 0 steps stay as they are; one single step alone stands for all, in their order:
 //
 //        panel 0:   [pairs of steps, single steps, steps apart: how many] [first step of each pair ...]
 //                   [single steps ...] [steps apart ...]
@@ -117,7 +117,8 @@ using GemmFunction = void (*)(const GemmBlock& block) noexcept;
 // Counts at the beginning of a panel's order, and steps behind them at most.
 inline constexpr std::size_t kOrderCounts = 3, kMostOrderedSteps = UINT16_MAX;
 
-// Of segments of k, in a panel that has no others; at most kMostOrderedSteps.
+// Of segments of k, in a panel that has no others; at most kMostOrderedSteps. Writes kOrderCounts elements and one for
+// each step, zeros behind those that it needs: equal panels have equal bytes.
 using OrderFunction = void (*)(const std::uint8_t* panel, std::size_t segments, std::size_t k,
                                std::uint16_t* order) noexcept;
 

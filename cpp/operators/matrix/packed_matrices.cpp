@@ -1,6 +1,7 @@
 #include "operators/matrix/packed_matrices.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "kernels/gemm/gemm.h"
@@ -50,7 +51,10 @@ std::vector<std::size_t> PackedMatrices::packing() const {
 
 void PackedMatrices::pack(const std::uint8_t* b, std::uint8_t* packed) const {
   const std::vector<std::uint8_t> ones(panels_.k_padded, 1);
+  const std::size_t of_panels = panels_.columns() * panels_.k_padded;
   for (std::int64_t matrix = 0; matrix < geometry_.matrices(); ++matrix) {
+    // What fills up the parts behind the panels: equal matrices have equal bytes.
+    std::memset(packed + matrix * matrix_bytes_ + of_panels, 0, as_size(matrix_bytes_) - of_panels);
     for (std::int64_t part = 0; part < parts(); ++part) {
       pack_part(b, matrix, part, ones.data(), packed + matrix * matrix_bytes_);
     }

@@ -68,11 +68,19 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::int64_t first_image, first_row;
   };
 
-  // The order of the steps of a group's panels, which the filter keeps.
-  const std::uint16_t* steps_of_group(const std::uint8_t* packed, std::int64_t group) const noexcept {
+  // Where the results of a tile begin, from a channel on.
+  std::uint8_t* output_from(const ConvolutionDispatch& dispatch, const ProductTile& tile,
+                            std::int64_t channel) const noexcept {
+    const PlaneStrides& strides = geometry_.output;
+    return dispatch.output + geometry_.output_bytes * (tile.image * strides.n + channel * strides.c +
+                                                       tile.row * strides.h + tile.column * strides.w);
+  }
+  // The order of the steps of panels from a channel of a group on; null where the filter keeps none.
+  const std::uint16_t* steps_from(const std::uint8_t* packed, std::int64_t group, std::int64_t channel) const noexcept {
     const PackedFilter& filter = plan_.cut.filter;
-    return reinterpret_cast<const std::uint16_t*>(packed + filter.order_offset()) +
-           as_size(group) * filter.panels_of_group() * filter.order_stride();
+    if (filter.order_steps == nullptr) return nullptr;
+    const std::size_t panel = as_size(group) * filter.panels_of_group() + as_size(channel) / filter.nr;
+    return reinterpret_cast<const std::uint16_t*>(packed + filter.order_offset()) + panel * filter.order_stride();
   }
   void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
   Copied copy_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile, std::uint8_t* own) const noexcept;
@@ -229,51 +237,47 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
   auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.scratch.activation_sums);
   if (dispatch.channels.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
 
-  const PlaneStrides& strides = geometry_.output;
   const ChannelParameters& parameters = dispatch.channels;
   const ProductSegments& segments = segments_[tile.region];
   const PackedFilter& packed = plan_.cut.filter;
   const std::uint8_t* filter = dispatch.filter + packed.zeros + as_size(tile.group) * packed.operand_size;
-  const std::uint16_t* steps = packed.order_steps == nullptr ? nullptr : steps_of_group(dispatch.filter, tile.group);
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
     const std::int64_t of_group = block * plan_.cut.blocks.channels;
     const std::int64_t channels = std::min(plan_.cut.blocks.channels, geometry_.group_output_channels() - of_group);
     const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group;
-    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (tile.image * strides.n + channel * strides.c +
-                                                                       tile.row * strides.h + tile.column * strides.w);
-    const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
+    std::uint8_t* output = output_from(dispatch, tile, channel);
+    const bool direct = geometry_.output.c == 1, ends_in_sums = geometry_.ends_in_sums();
     std::uint8_t* results = direct ? output : own + plan_.scratch.results;
     const std::size_t row_stride = direct ? tile.output_row_stride : as_size(channels);
     const std::size_t run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels);
-    gemm_.multiply(
-        {.a = activations.data,
-         .a_row_stride = activations.row_stride,
-         .a_run_stride = activations.run_stride,
-         .a_offsets = segments.activations.data(),
-         .segments = segments.activations.size(),
-         .b = filter + as_size(of_group) * packed.order.k(),
-         .b_offsets = segments.filter.data(),
-         .b_panel_stride = packed.order.k() * packed.nr,
-         .b_order = steps == nullptr ? nullptr : steps + as_size(of_group) / packed.nr * packed.order_stride(),
-         .b_order_stride = packed.order_stride(),
-         .runs = as_size(tile.runs),
-         .m = as_size(tile.m),
-         .n = as_size(channels),
-         .k = activations.k,
-         .offset = parameters.offset + channel,
-         .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
-         .filter_zero_point =
-             parameters.filter_zero_point == nullptr ? nullptr : parameters.filter_zero_point + channel,
-         .activation_sum = sums,
-         .output_zero_point = dispatch.output_zero_point,
-         .flip = dispatch.output_flip,
-         .output = ends_in_sums ? nullptr : results,
-         .output_row_stride = row_stride,
-         .output_run_stride = run_stride,
-         .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
-         .a_is_signed = plan_.reads_signed,
-         .padding = plan_.cut.source.padding,
-         .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
+    gemm_.multiply({.a = activations.data,
+                    .a_row_stride = activations.row_stride,
+                    .a_run_stride = activations.run_stride,
+                    .a_offsets = segments.activations.data(),
+                    .segments = segments.activations.size(),
+                    .b = filter + as_size(of_group) * packed.order.k(),
+                    .b_offsets = segments.filter.data(),
+                    .b_panel_stride = packed.order.k() * packed.nr,
+                    .b_order = steps_from(dispatch.filter, tile.group, of_group),
+                    .b_order_stride = packed.order_stride(),
+                    .runs = as_size(tile.runs),
+                    .m = as_size(tile.m),
+                    .n = as_size(channels),
+                    .k = activations.k,
+                    .offset = parameters.offset + channel,
+                    .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
+                    .filter_zero_point =
+                        parameters.filter_zero_point == nullptr ? nullptr : parameters.filter_zero_point + channel,
+                    .activation_sum = sums,
+                    .output_zero_point = dispatch.output_zero_point,
+                    .flip = dispatch.output_flip,
+                    .output = ends_in_sums ? nullptr : results,
+                    .output_row_stride = row_stride,
+                    .output_run_stride = run_stride,
+                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
+                    .a_is_signed = plan_.reads_signed,
+                    .padding = plan_.cut.source.padding,
+                    .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (dispatch.to_floats != nullptr) {
       dispatch.to_floats->apply({.sums = results,
                                  .runs = as_size(tile.runs),
@@ -289,14 +293,12 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
 
 // Applies the epilogue to all channels of a tile, or to those of its blocks in each group.
 void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept {
-  const PlaneStrides& strides = geometry_.output;
   const bool whole = plan_.cut.blocks.splits == 1;
   const std::int64_t of_group = whole ? geometry_.output_channels : geometry_.group_output_channels();
   const std::int64_t first = whole ? 0 : tile.first_block * plan_.cut.blocks.channels;
   const std::int64_t end = whole ? of_group : std::min(tile.end_block * plan_.cut.blocks.channels, of_group);
   for (std::int64_t channel = first; channel < geometry_.output_channels; channel += of_group) {
-    std::uint8_t* output =
-        dispatch.output + tile.image * strides.n + channel + tile.row * strides.h + tile.column * strides.w;
+    std::uint8_t* output = output_from(dispatch, tile, channel);
     for (std::int64_t run = 0; run < tile.runs; ++run, output += tile.output_run_stride) {
       dispatch.epilogue->apply(output, as_size(tile.m), tile.output_row_stride, as_size(end - first));
     }
