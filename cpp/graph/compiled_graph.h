@@ -35,8 +35,9 @@ struct Predecessor {
 
 class CompiledGraph {
  public:
-  // What is packed of constants, and the memory between the steps, may be shared with other graphs. Throws
-  // std::invalid_argument for a graph that cannot be computed, OutOfMemory for one that is beyond any memory.
+  // Of a graph that has been checked (check_graph). What is packed of constants, and the memory between the steps, may
+  // be shared with other graphs. Throws std::invalid_argument for a graph that cannot be computed, OutOfMemory for one
+  // that is beyond any memory.
   CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SessionMemory> shared = nullptr,
                 const std::optional<Predecessor>& predecessor = std::nullopt);
 

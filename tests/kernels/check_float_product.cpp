@@ -13,11 +13,12 @@ std::vector<float> draw(Check& check, std::size_t count) {
   return values;
 }
 
-// In panels of so many columns, the last one filled up with zeros, each so far behind the one before.
+// In panels of so many columns, each so far behind the one before. The last one is filled up with NaN, but its last row
+// ends with the last column: none is read beyond.
 std::vector<float> in_panels(const std::vector<float>& b, std::size_t b_stride, std::size_t rows, std::size_t n,
                              std::size_t columns, std::size_t panel_stride) {
   const std::size_t panels = (n + columns - 1) / columns;
-  std::vector<float> packed((panels - 1) * panel_stride + rows * columns);
+  std::vector<float> packed((panels - 1) * panel_stride + (rows - 1) * columns + n - (panels - 1) * columns, NAN);
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
       packed[column / columns * panel_stride + row * columns + column % columns] = b[row * b_stride + column];

@@ -35,7 +35,8 @@ constexpr std::int64_t kMostTileColumns = 512;
 // Each tile reads blocks of the filter of 32 KiB again, for blocks of windows of 8 KiB at least.
 constexpr std::int64_t kLeastTilePixels = 16;
 
-// Kernels want several panels of so few rows. All terms are one block then, and the filter is read once.
+// Kernels want several panels of so few rows. All terms, or those of a row of a window that is read in place, are one
+// block then, and the filter is read once.
 constexpr std::int64_t kFewPixels = 3;
 // Where panels are narrow: of a panel 18 KiB at most, which leave room in a level-1 cache for the rows beside them, and
 // the terms of 3x3 windows of 32 channels are one block; pixels as many as tiles of six rows of registers have.
