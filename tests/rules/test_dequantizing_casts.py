@@ -86,20 +86,83 @@ def test_rows_with_zero_points(random_numbers: np.random.Generator, has_one_poin
     assert "FLOAT_TABLE" in steps_of(builder)
 
 
+@pytest.mark.parametrize("is_of_codes", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, 3])
-def test_filters(random_numbers: np.random.Generator, axis: int) -> None:
+def test_filters(random_numbers: np.random.Generator, axis: int, is_of_codes: bool) -> None:
     shape = [1, 1, 1, 1]
     array = codes(random_numbers, "int8", (8, 4, 3, 5))
     shape[axis] = array.shape[axis]
     scale = random_numbers.random(shape, np.float32) + np.float32(0.5)
-    x = floats(random_numbers, (1, 4, 9, 9))
+    x = codes(random_numbers, "uint8", (1, 4, 9, 9)) if is_of_codes else floats(random_numbers, (1, 4, 9, 9))
     results = []
     for is_written_out in (False, True):
         builder = Builder(17)
+        value = builder.input(x.dtype.name, x.shape)
+        value = builder.dequantized(value, 0.02, np.uint8(120)) if is_of_codes else value
         filters: Any = array.astype(np.float32) * scale if is_written_out else scaled_codes(builder, array, scale)
-        builder.output(builder.node("Conv", [builder.input("float32", x.shape), filters]), "float32")
-        results += dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
-    assert np.array_equal(*results)
+        builder.output(builder.node("Conv", [value, filters]), "float32")
+        session = dmlcpu.InferenceSession(builder.build())
+        assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+        results += session.run(None, {"x": x})
+    if is_of_codes and axis == 0:  # a product of codes, whose sums are exact
+        np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-3)
+    else:
+        assert np.array_equal(*results)
+
+
+@pytest.mark.parametrize("transposes", [False, True])
+@pytest.mark.parametrize("along", ["rows", "columns"])
+def test_matrices_beside_codes(random_numbers: np.random.Generator, along: str, transposes: bool) -> None:
+    """Products of codes have a scale for each column; of others the floats are taken."""
+    x, array = codes(random_numbers, "uint8", (3, 20)), codes(random_numbers, "int8", (20, 7))
+    scale = random_numbers.random((20, 1) if along == "rows" else (1, 7), np.float32) + np.float32(0.5)
+    builder = Builder(17)
+    value = builder.dequantized(builder.input("uint8", x.shape), 0.02, np.uint8(120))
+    operands = (array.T, scale.T) if transposes else (array, scale)
+    weights = scaled_codes(builder, *map(np.ascontiguousarray, operands))
+    builder.output(builder.node("Gemm", [value, weights], transB=int(transposes)), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+    assert ("FLOAT_PRODUCT" in steps_of(builder)) == (along == "rows")
+    [result] = session.run(None, {"x": x})
+    exact = ((x.astype(np.float64) - 120) * np.float32(0.02)) @ (array.astype(np.float64) * scale)
+    np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("operator", ["Add", "Tanh", "Mod"])
+def test_constants_made_of_them(random_numbers: np.random.Generator, operator: str, moves: bool) -> None:
+    """Opening the model makes them, as of any constants."""
+    array, scale = codes(random_numbers, "int8", (6, 4)), floats(random_numbers, (1, 4))
+    builder = Builder(17)
+    weights = scaled_codes(builder, array, scale)
+    if moves:
+        weights = builder.node("Transpose", [builder.node("Transpose", [weights])])
+    if operator == "Tanh":
+        weights = builder.node("Tanh", [weights])
+    else:
+        attributes = {"fmod": 1} if operator == "Mod" else {}
+        weights = builder.node(operator, [weights, np.float32(0.7)], **attributes)
+    builder.output(builder.node("MatMul", [builder.input("float32", (3, 6)), weights]), "float32")
+    assert "DequantizeLinear" not in operators_of(builder)
+    assert steps_of(builder) == ["FLOAT_PRODUCT"]
+
+
+@pytest.mark.parametrize("scale", [np.inf, np.nan, 3e38], ids=str)
+def test_scales_that_make_no_numbers(scale: float) -> None:
+    """They are floats as the model has them, of which products of codes know nothing."""
+    builder = Builder(17)
+    weights = scaled_codes(builder, np.int8([[1, 0], [2, -3]]), np.float32(scale))
+    builder.output(builder.node("MatMul", [builder.input("float32", (1, 2)), weights]), "float32")
+    assert operators_of(builder) == ["Cast", "Mul", "MatMul"]
+
+
+def test_weights_without_elements() -> None:
+    builder = Builder(17)
+    weights = scaled_codes(builder, np.zeros((0, 4), np.int8), np.float32(0.5))
+    builder.output(builder.node("MatMul", [builder.input("float32", (3, 0)), weights]), "float32")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((3, 0), np.float32)})
+    assert np.array_equal(result, np.zeros((3, 4), np.float32))
 
 
 @pytest.mark.parametrize(

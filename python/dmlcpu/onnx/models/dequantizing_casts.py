@@ -1,14 +1,15 @@
 """Weights that a model casts from codes to floats and multiplies by their scales: dequantized when a model is read.
 
 Some tools write weights of 8 bits so, without operators of quantization. The two nodes are what DequantizeLinear says,
-bit for bit, and rules know that one: products keep the codes, and rows of an embedding are chosen before they are
-dequantized. Otherwise the floats of all of them would be made, and packed, for each length that is fed.
+bit for bit where all floats are finite, and rules know that one: products keep the codes, and rows of an embedding are
+chosen before they are dequantized. Otherwise the floats of all of them would be made, and packed, for each length that
+is fed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,10 @@ __all__ = ["with_dequantized_casts"]
 # The versions of ONNX's operators from which on DequantizeLinear takes one scale, and one for each index of an axis.
 _ONE_SCALE: Final = 10
 _SCALES_ALONG_AXIS: Final = 13
+# Of finite floats of 8-bit codes: operators on codes make others of such as are none.
+_LARGEST_SCALE: Final = np.finfo(np.float32).max / 255
+# Nodes that only move elements.
+_MOVING: Final = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
 
 
 def with_dequantized_casts(
@@ -51,11 +56,12 @@ def with_dequantized_casts(
         return nodes, constants
     reads = Counter(name for node in nodes for name in node.reads)
     alone = {name: node for name, node in casts.items() if reads[name] == 1 and name not in outputs}
+    further = _computed_further(nodes, constants)
     new, names, scales = NewNodes(versions, taken), values(), dict(constants)
     made: list[Node] = []
     left_out: set[Node] = set()
     for node in nodes:
-        operands = _codes_and_scale(node, alone, constants)
+        operands = None if node.outputs[0] in further else _codes_and_scale(node, alone, constants)
         axis = None if operands is None else _axis_of_scale(*(constants[name] for name in operands))
         if operands is None or axis is None or (axis >= 0 and versions[""] < _SCALES_ALONG_AXIS):
             made.append(node)
@@ -70,21 +76,38 @@ def with_dequantized_casts(
     return tuple(node for node in made if node not in left_out), scales
 
 
+def _computed_further(nodes: Sequence[Node], constants: Mapping[str, Array]) -> set[str]:
+    """Return the names of constants of which reading the model makes others, which it does not of dequantized ones."""
+    known = {*constants}
+    for node in nodes:
+        if known.issuperset(node.reads):
+            known.update(node.outputs)
+    further: set[str] = set()
+    for node in reversed(nodes):
+        is_moving = node.operator in _MOVING and further.isdisjoint(node.outputs)
+        if not is_moving and known.issuperset(node.reads):
+            further.update(node.reads)
+    return further
+
+
 def _is_cast_of_codes(node: Node, constants: Mapping[str, Array]) -> bool:
     if node.operator != "Cast" or node.domain != "" or len(node.inputs) != 1 or len(node.outputs) != 1:
         return False
     codes = constants.get(node.inputs[0])
     is_float = node.attributes.get("to") == onnx.TensorProto.FLOAT
-    return is_float and codes is not None and codes.dtype in CODE_TYPES and codes.ndim > 1
+    return is_float and codes is not None and codes.dtype in CODE_TYPES and codes.ndim > 1 and codes.size > 0
 
 
 def _codes_and_scale(node: Node, casts: Mapping[str, Node], constants: Mapping[str, Array]) -> tuple[str, str] | None:
     """Return the names of the constants that a Mul multiplies, one of which is cast before; None if it does not."""
     if node.operator != "Mul" or node.domain != "" or len(node.inputs) != 2 or len(node.outputs) != 1:
         return None
-    for cast, scale in (node.inputs, node.inputs[::-1]):
-        if cast in casts and scale in constants and constants[scale].dtype == np.float32:
-            return casts[cast].inputs[0], scale
+    for cast, name in (node.inputs, node.inputs[::-1]):
+        scale = constants.get(name)
+        if cast not in casts or scale is None or scale.dtype != np.float32:
+            continue
+        if (np.abs(scale) <= _LARGEST_SCALE).all():
+            return casts[cast].inputs[0], name
     return None
 
 

@@ -86,7 +86,8 @@ def _folded(convolution: Node, node: Node, constants: Mapping[str, Array]) -> tu
     with np.errstate(all="ignore"):
         deviation = np.sqrt(variance.astype(np.float64) + node.attributes.get("epsilon", _EPSILON))
         factor = scale / deviation
-        filters = (weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))).astype(np.float32)
+        factors = factor.reshape(-1, *(1,) * (weights.ndim - 1))
+        filters = np.multiply(weights, factors, out=np.empty_like(weights), casting="same_kind")
         addends = ((bias.astype(np.float64) - mean) * factor + shift).astype(np.float32)
     return (filters, addends) if np.isfinite(filters).all() and np.isfinite(addends).all() else None
 

@@ -35,9 +35,10 @@ __all__ = ["RULES"]
 
 
 def _is_of_codes(weights: Value | None) -> bool:
-    """Whether a filter is dequantized 8-bit codes, constant or computed."""
-    is_constant = isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
-    return is_constant or isinstance(weights, AffineTable)
+    """Whether a filter is dequantized 8-bit codes, computed, or constant with one scale or one for each channel."""
+    if isinstance(weights, Dequantized):
+        return weights.codes.dtype in CODE_TYPES and (weights.scale.size == 1 or weights.axis == 0)
+    return isinstance(weights, AffineTable)
 
 
 def _window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, int]:

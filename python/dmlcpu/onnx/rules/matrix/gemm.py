@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 
@@ -151,14 +151,22 @@ def _with_addend(lowering: Lowering, node: Node, x: AffineTable, matrix: Value, 
     return result
 
 
+def _is_of_codes(b: Value | None, is_transposed: bool) -> TypeGuard[Dequantized]:
+    """Whether a matrix is constant codes of 8 bits, with one scale or one for each column."""
+    if not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
+        return False
+    return b.scale.size == 1 or b.axis == (0 if is_transposed else 1)
+
+
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Gemm: of codes with a constant matrix of 8 bits, or of floats."""
     value, b, addend = (*inputs, None)[:3]
-    if not isinstance(value, AffineTable) or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
+    is_transposed = bool(node.attributes.get("transB", 0))
+    if not isinstance(value, AffineTable) or not _is_of_codes(b, is_transposed):
         return [_float_gemm(lowering, node, present(value), present(b), addend)]
     x = lowering.affine(transposed(lowering, value, (1, 0))) if node.attributes.get("transA", 0) else value
     matrix = _scaled_matrix(b, node)
-    beta, is_transposed = np.float32(node.attributes.get("beta", 1.0)), bool(node.attributes.get("transB", 0))
+    beta = np.float32(node.attributes.get("beta", 1.0))
     if addend is not None:
         addend = None if beta == 0 else times(lowering, addend, beta)
     if addend is None or _is_bias(addend, matrix.shape[0 if is_transposed else 1]):
