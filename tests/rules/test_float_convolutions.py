@@ -158,3 +158,17 @@ def test_a_kernel_shape_that_is_not_the_filters(
     builder.output(builder.node(operator, [value, weights], kernel_shape=kernel, pads=[2] * 4), "float32")
     with pytest.raises(dmlcpu.InvalidModelError, match=operator):
         dmlcpu.InferenceSession(builder.build()).run(None, {"x": floats(random_numbers, (1, 8, 7, 7))})
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_filters_with_scales_along_an_axis_that_is_not_of_channels(
+    random_numbers: np.random.Generator, operator: str
+) -> None:
+    """As many scales as there are groups, each of which has a channel: the convolution is one of floats."""
+    builder, image = Builder(), codes(random_numbers, "uint8", (1, 2, 5, 5))
+    x = builder.dequantized(builder.input("uint8", image.shape), 0.1, np.uint8(3))
+    scales, points = np.array([0.1, 0.2], np.float32), np.zeros(2, np.int8)
+    weights = builder.dequantized(codes(random_numbers, "int8", (2, 1, 2, 3)), scales, points, axis=2)
+    result = builder.node(operator, [x, weights], group=2)
+    builder.output(builder.quantized(result, 0.213, np.uint8(0)), "uint8")  # no result is midway between two codes
+    assert_like_onnxruntime(builder.build(), {"x": image})

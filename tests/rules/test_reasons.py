@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes, reasons_of
+from onnx_models import Builder, codes, reasons_of
 
 Shape = tuple[int, ...]
 ONE: Final = np.float32(1)
@@ -50,23 +50,6 @@ def test_convolutions(
     result = builder.node("Conv", [x, weights], **attributes)
     builder.output(builder.quantized(result, 0.2, np.uint8(0)), "uint8")
     assert_left(builder, reason)
-
-
-@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
-def test_filters_with_scales_along_an_axis_that_is_not_of_channels(
-    random_numbers: np.random.Generator, operator: str
-) -> None:
-    """As many scales as there are groups, each of which has a channel: a transposed convolution is one of floats."""
-    builder, image = Builder(), codes(random_numbers, "uint8", (1, 2, 5, 5))
-    x = builder.dequantized(builder.input("uint8", image.shape), 0.1, np.uint8(3))
-    scales, points = np.array([0.1, 0.2], np.float32), np.zeros(2, np.int8)
-    weights = builder.dequantized(codes(random_numbers, "int8", (2, 1, 2, 3)), scales, points, axis=2)
-    result = builder.node(operator, [x, weights], group=2)
-    builder.output(builder.quantized(result, 0.213, np.uint8(0)), "uint8")  # no result is midway between two codes
-    if operator == "Conv":
-        assert_left(builder, "scales along another axis")
-    else:
-        assert_like_onnxruntime(builder.build(), {"x": image})
 
 
 @pytest.mark.parametrize("filter_shape", [(2, 3, 3), (3, 2, 3, 3)], ids=str)

@@ -68,15 +68,13 @@ class Filter(ScaledFilter):
 
     @classmethod
     def of(cls, value: Value | None) -> Filter:
-        """Return the filter behind a value.
+        """Return the filter behind a value, whose scales are one or along the first axis.
 
         Raises:
-            NotNative: It is no constant of 8-bit codes, or its scales are along another axis.
+            NotNative: It is no constant of 8-bit codes, or its scales are of another type.
         """
         if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES:
             raise NotNative("a filter that is no constant quantized to 8 bits")
-        if value.scale.size > 1 and value.axis != 0:
-            raise NotNative("a filter with scales along another axis than the output channels'")
         if value.scale.dtype != np.float32 or value.zero_point.dtype != value.codes.dtype:
             raise NotNative("filter scales that are not FLOAT32")
         return cls(value.codes, value.scale, value.zero_point)
@@ -86,7 +84,7 @@ def filter_of(value: Value | None) -> ScaledFilter:
     """Return the filter behind a value, constant or, as networks that modulate their filters have them, computed.
 
     Raises:
-        NotNative: It is not quantized to 8 bits, or its scales are along another axis.
+        NotNative: It is not quantized to 8 bits, or its scales are not FLOAT32.
     """
     if not isinstance(value, AffineTable):
         return Filter.of(value)
