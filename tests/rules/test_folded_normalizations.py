@@ -131,3 +131,19 @@ def test_steps(random_numbers: np.random.Generator) -> None:
     value = builder.node("Conv", [builder.input("float32", (1, 3, 8, 8)), floats(random_numbers, (4, 3, 3, 3))])
     builder.output(builder.node("BatchNormalization", [value, *statistics(random_numbers, 4)]), "float32")
     assert steps_of(builder) == ["FLOAT_CONVOLUTION"]
+
+
+@pytest.mark.parametrize("reader", [None, "convolution", "caller"])
+def test_constants_that_are_left(random_numbers: np.random.Generator, reader: str | None) -> None:
+    """Of filters the folded ones alone, and those that something else reads."""
+    builder = Builder(17)
+    x, filters = builder.input("float32", (1, 3, 8, 8)), floats(random_numbers, (4, 3, 3, 3))
+    name = builder.constant(filters)
+    convolved = builder.node("Conv", [x, name])
+    builder.output(builder.node("BatchNormalization", [convolved, *statistics(random_numbers, 4)]), "float32")
+    if reader == "convolution":
+        builder.output(builder.node("Conv", [x, name], strides=[2, 2]), "float32")
+    if reader == "caller":
+        builder.output(name, "float32")
+    left = [array for array in load_model(builder.build(), to_run=True).constants.values() if array.ndim == 4]
+    assert len(left) == (1 if reader is None else 2)

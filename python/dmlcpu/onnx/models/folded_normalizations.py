@@ -35,7 +35,7 @@ def with_folded_normalizations(
     Args:
         nodes: In an order in which they can run.
         constants: By name.
-        outputs: The names of what the graph returns.
+        outputs: The names of what the graph returns, and of constants that it may be fed.
         values: Called if there are such nodes: gives the names of values.
 
     Returns:
@@ -62,8 +62,11 @@ def with_folded_normalizations(
             arrays.update(zip(inputs, folded, strict=True))
             changed[convolution] = _writing(convolution, [convolution.inputs[0], *inputs], node.outputs[0])
             changed[node] = None
-    made = (changed.get(node, node) for node in nodes)
-    return tuple(node for node in made if node is not None), arrays
+    made = tuple(node for node in (changed.get(node, node) for node in nodes) if node is not None)
+    left = {name for node in changed for name in node.reads} - {name for node in made for name in node.reads}
+    for name in left.difference(outputs) & constants.keys():  # else a session would keep them beside what is folded
+        del arrays[name]
+    return made, arrays
 
 
 def _folded(convolution: Node, node: Node, constants: Mapping[str, Array]) -> tuple[Array, Array] | None:

@@ -170,7 +170,8 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     if to_run:
         names_left = partial(free_names, nodes, values)
         nodes, constants = with_dequantized_casts(nodes, constants, {*returned}, versions, names, names_left)
-        nodes, constants = with_folded_normalizations(nodes, constants, {*returned}, names_left)
+        kept = {*returned, *(value.name for value in proto.graph.input)}
+        nodes, constants = with_folded_normalizations(nodes, constants, kept, names_left)
         values = [*values, *constants]
         nodes = without_fused_activations(nodes, versions, names, partial(free_names, nodes, values))
         nodes = without_blocked_channels(nodes, versions, {*returned}, names, partial(free_names, nodes, values))
