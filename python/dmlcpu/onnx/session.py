@@ -194,7 +194,7 @@ class InferenceSession:
         """Run the model. The GIL is released; any number of threads may run one session at once.
 
         Args:
-            output_names: The outputs to return; None or none for all.
+            output_names: The outputs to return; None, 0 or no name for all.
             input_feed: An array, or a list of numbers, for each input, by name.
             run_options: Accepted for onnxruntime's sake.
 
