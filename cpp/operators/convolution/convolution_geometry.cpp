@@ -144,7 +144,8 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
                                   .input = input_strides,
                                   .output = output_strides,
                                   .filter = plane_strides(filter),
-                                  .depth = depth};
+                                  .depth = depth,
+                                  .has_owned_filter = filter.owned};
   // Columns of one pixel are rows as well, which algorithms take many pixels of at a time.
   if (geometry.input_width == 1 && geometry.kernel_width == 1 && geometry.output_width == 1) swap_axes(geometry);
   if (geometry.pointwise() && geometry.image_pixels() == 1) join_images(geometry);

@@ -30,7 +30,6 @@ ConvolutionGeometry geometry_of(const OperatorDesc& desc, const ConvolutionTenso
   geometry.has_filter_zero_points =
       desc.tensors[numbers.filter_zero_point].has_value() || desc.tensor(numbers.filter).type != DataType::int8;
   geometry.input_flip = offset_flip(desc.tensor(numbers.input).type);
-  geometry.has_owned_filter = desc.tensor(numbers.filter).owned;
   return geometry;
 }
 

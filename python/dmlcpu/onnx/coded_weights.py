@@ -145,7 +145,7 @@ def coded_matrix(value: Value) -> CodedMatrix | None:
     elif (
         isinstance(value, Dequantized)
         and isinstance(value.held, np.ndarray)
-        and (value.axis == 1 or value.scale.size == 1)
+        and value.has_scales_along(1)
         and ConstantOfBlocks.has_type(value.held, value.scale, value.zero_point)
     ):
         codes, scale, zero_point, bits = value.codes, value.scale, value.zero_point, 8

@@ -121,6 +121,10 @@ class Dequantized:
         """The shape of the codes."""
         return tuple(self.held.shape)
 
+    def has_scales_along(self, axis: int) -> bool:
+        """Return whether there is one scale, or one for each index of an axis."""
+        return self.scale.size == 1 or self.axis == axis
+
     def floats(self) -> Array:
         """Return the dequantized array: ``(codes - zero_point) * scale`` in FLOAT32."""
         return _dequantized(self.codes, self.scale, self.zero_point, self.axis)

@@ -37,7 +37,7 @@ __all__ = ["RULES"]
 def _is_of_codes(weights: Value | None) -> bool:
     """Whether a filter is dequantized 8-bit codes, computed, or constant with one scale or one for each channel."""
     if isinstance(weights, Dequantized):
-        return weights.codes.dtype in CODE_TYPES and (weights.scale.size == 1 or weights.axis == 0)
+        return weights.dtype in CODE_TYPES and weights.has_scales_along(0)
     return isinstance(weights, AffineTable)
 
 

@@ -115,14 +115,12 @@ class Layer(Deferred):
 
 
 def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | None, transposed: bool) -> Value:
-    """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed."""
+    """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed, with scales of outputs."""
     if len(x.shape) != 2 or b.codes.ndim != 2:
         raise NotNative("operands that are no matrices")
-    codes, axis = (b.codes, b.axis) if transposed else (b.codes.T, 1 - b.axis)
+    codes = b.codes if transposed else b.codes.T
     if codes.shape[1] != x.shape[1]:
         raise NotFitting(told_unfit(x.shape, b.codes.shape))
-    if b.scale.size > 1 and axis != 0:
-        raise NotNative("scales along another axis than the columns'")
     filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy
     weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
     if bias is not None and bias.shape != (codes.shape[0],):
@@ -153,9 +151,7 @@ def _with_addend(lowering: Lowering, node: Node, x: AffineTable, matrix: Value, 
 
 def _is_of_codes(b: Value | None, is_transposed: bool) -> TypeGuard[Dequantized]:
     """Whether a matrix is constant codes of 8 bits, with one scale or one for each column."""
-    if not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
-        return False
-    return b.scale.size == 1 or b.axis == (0 if is_transposed else 1)
+    return isinstance(b, Dequantized) and b.dtype in CODE_TYPES and b.has_scales_along(0 if is_transposed else 1)
 
 
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
