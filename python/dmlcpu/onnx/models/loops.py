@@ -31,8 +31,10 @@ __all__ = ["MOST_NODES", "Loops", "walked_along"]
 
 MOST_NODES: Final = 2048
 """Nodes of all steps of all loops of a model, those within steps among them: planning takes about 50 us each."""
-# Each count of steps has nodes and plans of its own, which are kept.
-_MOST_COUNTS: Final = 8
+# Each count of steps has nodes and plans of its own, which take 20 to 100 ms to make and are kept: a run gains some
+# tenths of one. Two are those of a prompt and of its steps, or of whole batches and the last one; where there are more,
+# lengths vary, and one template in which the loop stays as it is serves all others.
+_MOST_COUNTS: Final = 2
 _FIRST_SCAN_WITHOUT_BATCH: Final = 9
 _FIRST_UNSQUEEZE_OF_COMPUTED_AXES: Final = 13
 
@@ -170,7 +172,7 @@ class Loops:
     def of(self, node: Node, count: int, most: int) -> Steps | None:
         """Return all steps; None of too many nodes, or of none, and where the parts of a loop do not fit together.
 
-        None, too, of another count than the first few that were asked for.
+        None, too, of another count than the first two that were asked for.
 
         Args:
             node: A Loop or a Scan.
