@@ -245,11 +245,12 @@ class Record:
         return known
 
     def _place(self, argument: Any) -> int:
+        if type(argument) is int:
+            known = self._numbers.get(argument)  # mostly: that takes less time than another call
+            return self._place_of(argument, argument, self._numbers) if known is None else known
         if isinstance(argument, Derived):
             assert argument.record is self
             return argument.place
-        if type(argument) is int:
-            return self._place_of(argument, argument, self._numbers)
         return self._place_of(argument, _constant_key(argument), self._places)
 
     def _place_of(self, constant: Any, key: Any, places: dict[Any, int]) -> int:
