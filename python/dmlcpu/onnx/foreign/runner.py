@@ -63,7 +63,6 @@ class ForeignRunner:
 
     def __init__(self, part: ForeignPart, num_threads: int, *, is_beside_native: bool = False) -> None:
         self._part, self._num_threads, self._is_beside_native = part, num_threads, is_beside_native
-        self._nodes = _named(part)
         self._queries = {node.inputs[0] for node in part.nodes if node.operator in _DIVIDING and node.inputs}
         self._inputs, self._outputs = tuple(part.inputs.items()), list(part.outputs)
         self._constants = {name: np.asarray(array, order="C") for name, array in _arrays(part).items()}
@@ -186,7 +185,7 @@ class ForeignRunner:
                 results = self._session.run(self._outputs, feeds)
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
             read = [values[name] for _, name in self._inputs]
-            failed = _run_error(error, self._part.unfit, f"{self._nodes}: {_in_short(str(error))}", read)
+            failed = _run_error(error, self._part.unfit, f"{_named(self._part)}: {_in_short(str(error))}", read)
             if type(failed) is UnfitLengthsError and self.provider != "onnxruntime" and not self._part.unfit:
                 failed = InvalidModelError(str(failed))  # which onnxruntime has refused, whatever the lengths are
             raise failed from None
@@ -196,7 +195,7 @@ class ForeignRunner:
             elif isinstance(result, np.ndarray | np.generic):
                 values[name] = np.asarray(result)
             else:
-                raise InvalidModelError(f"{self._nodes}: their result {name} is no tensor")
+                raise InvalidModelError(f"{_named(self._part)}: their result {name} is no tensor")
         return ()
 
     def can_run_packed(self, outputs: Sequence[str]) -> bool:
@@ -234,7 +233,7 @@ class ForeignRunner:
         shapes |= {name: feed.shape for name, feed in feeds.items()}
         for name, shape in shapes.items():
             if shape[:1] == (0,) or (name in self._queries and 0 in shape):
-                raise InvalidModelError(f"{self._nodes}: got {name} of shape {shape}, expected some queries")
+                raise InvalidModelError(f"{_named(self._part)}: got {name} of shape {shape}, expected some queries")
 
 
 def _run_error(error: Exception, unfit: str, message: str, read: Sequence[Any]) -> Exception:

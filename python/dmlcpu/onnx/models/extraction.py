@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -116,10 +117,15 @@ def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.Nod
     for node in all_nodes(nodes):
         if short_domain(node.domain) == "":
             try:
-                version = max(version, int(onnx.defs.get_schema(node.op_type, declared, "").since_version))
+                version = max(version, _since_version(node.op_type, declared))
             except (onnx.defs.SchemaError, TypeError):  # in a subgraph a name may not be UTF-8: those are bytes
                 return declared
     return version
+
+
+@lru_cache  # models are extracted for each length, and most nodes are of a few operators
+def _since_version(operator: str, declared: int) -> int:
+    return int(onnx.defs.get_schema(operator, declared, "").since_version)
 
 
 def described(model: onnx.ModelProto) -> dict[str, tuple[np.dtype[Any] | None, tuple[int, ...] | None]]:

@@ -105,8 +105,8 @@ class ExecutablePlan:
         self.plan, self.rest = plan, rest
         self.last_use = 0
         try:
-            foreign = [part for part in plan.parts if isinstance(part, ForeignPart)]
-            custom = [name for part in foreign for name in custom_operators(part.nodes, part.model.proto)]
+            unopened = (part for part in plan.parts if isinstance(part, ForeignPart) and part.model.opened is None)
+            custom = [name for part in unopened for name in custom_operators(part.nodes, part.model.proto)]
             if custom:
                 raise MissingRuntimeError(why_not_run(custom))
             self._runs = tuple(_run_of(part, plan, device) for part in plan.parts)
