@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ import fused_encoders
 from conftest import SEED
 from dmlcpu.onnx.foreign.parts import ForeignModels
 from dmlcpu.onnx.models.model import load_model
-from dmlcpu.onnx.planning import planned_model, templates
 from dmlcpu.onnx.planning.plans import LoweredGraph
 from dmlcpu.onnx.planning.templates import PlanTemplate
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
@@ -143,35 +143,19 @@ def test_a_session_gives_the_results_of_a_new_one(random_numbers: np.random.Gene
     assert [template.uses for template in session._plans.variants.whole.templates._templates] == [12]
 
 
-@pytest.mark.parametrize(
-    ("shape", "shapes", "expected"),
-    [
-        (("batch", 3, "height", "width"), [(1, 3, 8, 8), (1, 3, 16, 24), (2, 3, 8, 8)], ["template"]),
-        (("batch", "tokens"), [(2, 7), (2, 9), (3, 7)], ["template"]),
-        (None, [(2, 7), (2, 9), (3, 7)], ["template"]),
-        (("batch", 3), [(2, 3)], ["plan"]),
-        (("batch", 3), [(2, 3), (5, 3), (7, 3)], ["plan", "template"]),
-        ((2, 3), [(2, 3), (2, 3)], ["plan"]),
-    ],
-)
-def test_when_a_model_is_lowered(
-    shape: Any, shapes: list[tuple[int, ...]], expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once, for all images and texts; batches are one size in most sessions, and lowered for that one first."""
-    lowered: list[str] = []
-
-    def noted(word: str, function: Any) -> Any:
-        return lambda *arguments: (lowered.append(word), function(*arguments))[1]
-
-    monkeypatch.setattr(templates, "lowered_model", noted("template", templates.lowered_model))
-    monkeypatch.setattr(planned_model, "make_plan", noted("plan", planned_model.make_plan))
-    builder = Builder()
-    x = coded(builder, builder.input("float32", shape))
-    builder.output(coded(builder, builder.node("Sigmoid", [x])), "float32", shape)
-    session = dmlcpu.InferenceSession(builder.build())
-    for given in shapes:
-        assert session.run(None, {"x": np.zeros(given, np.float32)})[0].shape == given
-    assert lowered == expected
+@pytest.mark.parametrize("repetition", range(3))
+def test_threads_that_meet_images_at_once(repetition: int) -> None:
+    """The first ones, too: one thread makes the template, each graph is made of another thread's."""
+    model = detector("linear", "sizes")
+    random = np.random.default_rng((SEED, repetition))
+    images = [random.normal(size=shape["x"]).astype(np.float32) for shape in IMAGES]
+    session = dmlcpu.InferenceSession(model)
+    with ThreadPoolExecutor(8) as threads:
+        results = [*threads.map(lambda x: session.run(None, {"x": x})[0], images * 2)]
+    for x, ours in zip(images * 2, results, strict=True):
+        [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+        np.testing.assert_array_equal(ours, expected)
+    assert [template.uses for template in session._plans.variants.whole.templates._templates] == [len(images)]
 
 
 def shape_arithmetic() -> bytes:
