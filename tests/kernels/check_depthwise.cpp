@@ -18,6 +18,17 @@ std::vector<T> draw(Check& check, std::size_t count, T (*value)(Check&)) {
   return values;
 }
 
+// Four taps of a channel, two by two of one sign and of this sum in magnitude: up to 128 is what products with 0..255
+// may add up to in 16 bits.
+void draw_pairs(Check& check, int sum, std::int8_t* taps) {
+  for (std::size_t pair = 0; pair < 2; ++pair) {
+    const int first = sum - 127 + static_cast<int>(check.below(static_cast<std::size_t>(255 - sum)));
+    const int sign = check.one_in(2) ? -1 : 1;
+    taps[2 * pair] = static_cast<std::int8_t>(sign * first);
+    taps[2 * pair + 1] = static_cast<std::int8_t>(sign * (sum - first));
+  }
+}
+
 struct Operands {
   Operands(Check& check, const Shape& shape)
       : padded((shape.channels + kDepthwiseLanes - 1) / kDepthwiseLanes * kDepthwiseLanes),
@@ -29,6 +40,14 @@ struct Operands {
     const auto signed_code = [](Check& c) { return static_cast<std::int8_t>(c.code()); };
     activations = draw<std::uint8_t>(check, furthest + (shape.pixels - 1) * pixel_step + padded * 4, code);
     filter = draw<std::int8_t>(check, shape.groups * padded * 4, signed_code);
+    for (std::size_t group = 0; group < shape.groups; ++group) {
+      if (check.one_in(3)) continue;
+      const std::size_t larger = check.below(4 * padded);
+      for (std::size_t channel = 0; channel < padded; ++channel) {
+        draw_pairs(check, channel == larger ? 129 : 128, &filter[(group * padded + channel) * 4]);
+      }
+    }
+    if (check.one_in(4)) std::fill(activations.begin(), activations.end(), std::uint8_t{255});
     taps = draw<std::int8_t>(check, shape.groups * 4,
                              [](Check& c) { return static_cast<std::int8_t>(c.one_in(4) ? 0 : 1); });
     offset =
@@ -108,6 +127,10 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
 }  // namespace
 
 void check_depthwise(Check& check) {
+  for (const bool has_filter : {false, true}) {
+    describe_case("depthwise of 515 groups, filter zero points %d", static_cast<int>(has_filter));
+    check_run(check, {515, 5, 17, 0, has_filter, false}, kEdges[0]);
+  }
   for (const std::size_t groups : Sizes{1, 2, 3, 4, 5, 6, 9, 10, 14}) {
     for (const std::size_t channels : Sizes{1, 7, 8, 9, 15, 16, 17, 32, 48, 63, 64, 65, 96, 97, 128, 129, 271}) {
       for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 9}) {
