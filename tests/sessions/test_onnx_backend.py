@@ -1,27 +1,33 @@
 """onnx's own conformance tests: its node tests, run through its Backend interface.
 
 All cases of quantized operators run, and those of every other operator that has a rule. EXCLUDED is the list of those
-that do not pass, with the reason.
+that do not pass, with the reason. onnx computes the cases of a file when it is imported, which takes it half a minute
+for all files together: a test is a file, imported when the test runs.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
+import pkgutil
 import re
-import unittest
+import traceback
 import warnings
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
 import pytest
 from onnx.backend.test import BackendTest
-from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.case import node as node_cases
+from onnx.backend.test.case.test_case import TestCase
 
 import dmlcpu
 from dmlcpu.onnx import backend
 from dmlcpu.onnx.rules import RULES
 
+FILES: Final = sorted(file.name for file in pkgutil.walk_packages(node_cases.__path__) if not file.ispkg)
 QUANTIZED: Final = frozenset(
     {
         "ConvInteger",
@@ -36,64 +42,75 @@ QUANTIZED: Final = frozenset(
 
 # Regular expressions of names, and why.
 EXCLUDED: Final[Mapping[str, str]] = {
-    r"^test_dynamicquantizelinear_cpu$": "DirectML multiplies by the reciprocal of the scale: one code differs by one",
-    r"^test_training_dropout_": "random numbers, expected to be those of numpy's generator",
-    r"^test_resize_downsample_scales_(cubic|linear)_align_corners_cpu$": (
+    r"^test_dynamicquantizelinear$": "DirectML multiplies by the reciprocal of the scale: one code differs by one",
+    r"^test_training_dropout": "random numbers, expected to be those of numpy's generator",
+    r"^test_resize_downsample_scales_(cubic|linear)_align_corners$": (
         "corners aligned by a length that is no integer; onnxruntime, and the rule here, take the integer"
     ),
-    r"^test_identity_(opt|sequence)_cpu$": "the input is no tensor",
-    r"^test_(dft(_axis|_inverse|_irfft|_rfft)?|stft(_with_window)?)_cpu$": (
+    r"^test_identity_(opt|sequence)$": "the input is no tensor",
+    r"^test_(dft(_axis|_inverse|_irfft|_rfft)?|stft(_with_window)?)$": (
         "the axis is fed, or the step: left to onnxruntime, whose sums that cancel are beyond the tolerance"
     ),
-    r"^test_dft_inverse_opset19_cpu$": "sums that cancel are compared with 0: one is 2e-7, of elements up to 54",
-    r"^test_reduce_max_empty_set_bool_cpu$": "left to onnxruntime, which refuses it",
-    r"^test_attention_4d_diff_heads_mask4d_padded_kv_cpu$": "left to onnxruntime, which refuses it",
-    r"^test_attention_4d_with_past_and_present_qk_matmul_bias_[34]d_mask_causal_cpu$": (
+    r"^test_dft_inverse_opset19$": "sums that cancel are compared with 0: one is 2e-7, of elements up to 54",
+    r"^test_reduce_max_empty_set_bool$": "left to onnxruntime, which refuses it",
+    r"^test_attention_4d_diff_heads_mask4d_padded_kv$": "left to onnxruntime, which refuses it",
+    r"^test_attention_4d_with_past_and_present_qk_matmul_bias_[34]d_mask_causal$": (
         "left to onnxruntime, which returns other scores"
     ),
-    r"^test_attention_4d_causal_fp16_cpu$": "left to onnxruntime, which is a rounding of float16 beyond the tolerance",
+    r"^test_attention_4d_causal_fp16$": "left to onnxruntime, which is a rounding of float16 beyond the tolerance",
 }
 
 
-def operators_of(model: onnx.ModelProto) -> set[str]:
-    return {node.op_type for node in model.graph.node}
+LOWERED: Final = frozenset(operator for domain, operator in RULES if domain == "")
 
 
-def cases() -> tuple[list[str], list[str]]:
-    """Names of the cases with a quantized operator, and of the others that only have operators with rules."""
-    quantized, others = [], []
-    lowered = {operator for domain, operator in RULES if domain == ""}
-    for case in load_model_tests(kind="node"):
-        operators = operators_of(case.model)
-        if operators & QUANTIZED:
-            quantized.append(case.name)
-        elif operators <= lowered:
-            others.append(case.name)
-    return quantized, others
+@functools.cache
+def cases_of(file: str) -> list[TestCase]:
+    known = len(node_cases._NodeTestCases)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's overflows
+        importlib.import_module(f"{node_cases.__name__}.{file}")
+    return node_cases._NodeTestCases[known:]
 
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # onnx makes its cases with numpy's overflows, at import
-    QUANTIZED_CASES, OTHER_CASES = cases()
-    backend_test = BackendTest(backend.DmlCpuBackend, __name__)
+def operators_of(case: TestCase) -> set[str]:
+    return {node.op_type for node in case.model.graph.node}
 
-for name in (*QUANTIZED_CASES, *OTHER_CASES):
-    backend_test.include(f"^{re.escape(name)}_cpu$")
-for pattern in EXCLUDED:
-    backend_test.exclude(pattern)
 
-OnnxBackendNodeModelTest: type[unittest.TestCase] = backend_test.test_cases["OnnxBackendNodeModelTest"]
-# onnx keeps thousands of cases that are not included as skipped ones, among which one that is skipped would be lost.
-for name, case in list(vars(OnnxBackendNodeModelTest).items()):
-    if getattr(case, "__unittest_skip_why__", "").startswith("no matched include pattern"):
-        delattr(OnnxBackendNodeModelTest, name)
+def is_excluded(case: TestCase) -> bool:
+    return any(re.search(pattern, case.name) for pattern in EXCLUDED)
+
+
+def check(case: TestCase) -> None:
+    prepared = backend.prepare(case.model)
+    for inputs, expected in case.data_sets:
+        results = prepared.run([array_of(value) for value in inputs])
+        BackendTest.assert_similar_outputs([array_of(value) for value in expected], results, case.rtol, case.atol)
+
+
+def array_of(value: Any) -> Any:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_cases(file: str) -> None:
+    failures = {}
+    for case in cases_of(file):
+        operators = operators_of(case)
+        if (operators & QUANTIZED or operators <= LOWERED) and not is_excluded(case):
+            try:
+                check(case)
+            except Exception:
+                failures[case.name] = traceback.format_exc()
+    assert not failures, "\n".join(f"{name}: {failure}" for name, failure in failures.items())
 
 
 def test_all_cases_of_quantized_operators_run() -> None:
     """45 of onnx 1.23: what the exclusions leave of them is known."""
-    assert len(QUANTIZED_CASES) >= 45 or onnx.__version__ < "1.23"
-    excluded = [name for name in QUANTIZED_CASES if any(re.search(p, f"{name}_cpu") for p in EXCLUDED)]
-    assert excluded == ["test_dynamicquantizelinear"]
+    assert {operator.lower() for operator in QUANTIZED} <= set(FILES)
+    cases = [case for operator in QUANTIZED for case in cases_of(operator.lower()) if operators_of(case) & QUANTIZED]
+    assert len(cases) >= 45 or onnx.__version__ < "1.23"
+    assert [case.name for case in cases if is_excluded(case)] == ["test_dynamicquantizelinear"]
 
 
 def test_run_node_and_run_model() -> None:
