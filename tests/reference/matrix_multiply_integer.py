@@ -35,7 +35,10 @@ def product_sums(
     """sum (a - az)(b - bz) over K, wrapping; leading axes of one length may be missing in a or b."""
     a_steps = differences(a, None if a_zero_point is None else row_line(a_zero_point))
     b_steps = differences(b, None if b_zero_point is None else column_line(b_zero_point))
-    return wrap_to_int32(np.matmul(a_steps, b_steps))
+    # Whole numbers below 2**53, exact in float64 in whatever order they are summed; numpy is slow at sums of integers.
+    assert a.dtype.itemsize == b.dtype.itemsize == 1
+    assert a.shape[-1] * 255 * 255 < 2**53
+    return wrap_to_int32(np.matmul(a_steps.astype(np.float64), b_steps.astype(np.float64)).astype(np.int64))
 
 
 def matrix_multiply_integer(
