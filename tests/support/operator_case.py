@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,13 @@ class OperatorCase:
     tensors: Mapping[str, StridedTensor | None]
     attributes: Mapping[str, Any]
 
-    @property
-    def outputs(self) -> dict[str, StridedTensor]:
+    @cached_property
+    def outputs(self) -> Mapping[str, StridedTensor]:
         present = ((field, self.tensors[field]) for field in reference.output_fields(self.operator))
         return {field: tensor for field, tensor in present if tensor is not None}
 
-    @property
-    def inputs(self) -> dict[str, StridedTensor | None]:
+    @cached_property
+    def inputs(self) -> Mapping[str, StridedTensor | None]:
         return {field: tensor for field, tensor in self.tensors.items() if field not in self.outputs}
 
     def expected(self, watch: SubnormalWatch | None = None) -> dict[str, NDArray[Any]]:
