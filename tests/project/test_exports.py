@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -22,8 +23,9 @@ def parsed(folder: Path) -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))}
 
 
-SOURCES = parsed(PACKAGE)
-MODULES = {name_of(path): tree for path, tree in SOURCES.items()}
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    return {name_of(path): tree for path, tree in parsed(PACKAGE).items()}
 
 
 def exported(tree: ast.Module) -> set[str]:
@@ -35,36 +37,36 @@ def exported(tree: ast.Module) -> set[str]:
 
 def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Modules of the package and the names that are taken from them, also as attributes of an imported module."""
-    modules = {}
+    named = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+        if isinstance(node, ast.ImportFrom) and node.module in modules():
             for alias in node.names:
                 submodule = f"{node.module}.{alias.name}"
-                if submodule in MODULES:
-                    modules[alias.asname or alias.name] = submodule
+                if submodule in modules():
+                    named[alias.asname or alias.name] = submodule
                 elif alias.name != "_core":
                     yield node.module, alias.name
         elif isinstance(node, ast.Import):
-            modules.update({alias.asname: alias.name for alias in node.names if alias.asname and alias.name in MODULES})
+            named.update({alias.asname: alias.name for alias in node.names if alias.asname and alias.name in modules()})
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-            yield modules[node.value.id], node.attr
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in named:
+            yield named[node.value.id], node.attr
 
 
 def test_what_is_imported_is_exported() -> None:
-    taken = {(name_of(path), *each) for path, tree in SOURCES.items() for each in imported(tree)}
+    taken = {(name, *each) for name, tree in modules().items() for each in imported(tree)}
     assert len(taken) > 1000
-    hidden = [(user, module, name) for user, module, name in sorted(taken) if name not in exported(MODULES[module])]
+    hidden = [(user, module, name) for user, module, name in sorted(taken) if name not in exported(modules()[module])]
     assert hidden == []
 
 
 def test_what_is_exported_is_imported() -> None:
     """By the package, or by a test, a measurement or an example."""
     others = [tree for folder in ("tests", "bench", "examples") for tree in parsed(ROOT / folder).values()]
-    taken = {each for tree in (*SOURCES.values(), *others) for each in imported(tree)}
+    taken = {each for tree in (*modules().values(), *others) for each in imported(tree)}
     unused = [
         (module, name)
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         for name in sorted(exported(tree))
         if (module, name) not in taken and module not in PUBLIC and name not in OF_EACH_MODULE
     ]
@@ -78,17 +80,17 @@ def run_time_imports(node: ast.AST) -> Iterator[str]:
     """
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
-    if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+    if isinstance(node, ast.ImportFrom) and node.module in modules():
         for alias in node.names:
             submodule = f"{node.module}.{alias.name}"
             if alias.name != "_core":
-                yield submodule if submodule in MODULES else node.module
+                yield submodule if submodule in modules() else node.module
     elif isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if alias.name in MODULES and alias.name != PACKAGE.name)
+        yield from (alias.name for alias in node.names if alias.name in modules() and alias.name != PACKAGE.name)
     for child in ast.iter_child_nodes(node):
         yield from run_time_imports(child)
 
 
 def test_no_modules_import_each_other() -> None:
-    order = TopologicalSorter({name: set(run_time_imports(tree)) for name, tree in MODULES.items()})
-    assert len([*order.static_order()]) == len(MODULES)  # a CycleError tells the modules of a circle
+    order = TopologicalSorter({name: set(run_time_imports(tree)) for name, tree in modules().items()})
+    assert len([*order.static_order()]) == len(modules())  # a CycleError tells the modules of a circle

@@ -51,8 +51,8 @@ def assert_traced_like_lowered(model: bytes, shapes: Shapes) -> None:
     loaded, device = load_model(freed(model), to_run=True), dmlcpu.Device(num_threads=1)
     arrays = _arrays(loaded, shapes)
     template = PlanTemplate.of(loaded, arrays, device, ForeignModels())
-    assert (template is None) == (lowered_model(loaded, arrays, device, ForeignModels()) is None)
     if template is None:
+        assert lowered_model(loaded, arrays, device, ForeignModels()) is None
         return
     assert template.replay(loaded, arrays) is not None
     _assert_right(template, loaded, arrays, device)
