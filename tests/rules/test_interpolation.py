@@ -201,14 +201,14 @@ def test_places_next_to_a_half(coordinates: str, nearest: str) -> None:
     """A place that a quotient's rounding has moved off a half counts as one, up to some width of an image."""
     options = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest, "mode": "nearest"}
     for size in (7, 13, 26, 45):
+        builder = Builder(17)
+        x = builder.input("float32", (1, 1, 1, size))
         for resized in range(1, 60):
-            builder = Builder(17)
-            inputs = [builder.input("float32", (1, 1, 1, size)), "", "", np.int64([1, 1, 1, resized])]
-            builder.output(builder.node("Resize", inputs, **options), "float32")
-            model, feeds = builder.build(), {"x": np.arange(size, dtype=np.float32).reshape(1, 1, 1, size)}
-            [result] = dmlcpu.InferenceSession(model).run(None, feeds)
-            [expected] = results_of_onnxruntime(model, feeds)
-            assert (result == expected).all(), (size, resized)
+            builder.output(builder.node("Resize", [x, "", "", np.int64([1, 1, 1, resized])], **options), "float32")
+        model, feeds = builder.build(), {"x": np.arange(size, dtype=np.float32).reshape(1, 1, 1, size)}
+        results = dmlcpu.InferenceSession(model).run(None, feeds)
+        for result, expected in zip(results, results_of_onnxruntime(model, feeds), strict=True):
+            assert (result == expected).all(), (size, expected.shape)
 
 
 def test_nearest_floats_of_any_size() -> None:
