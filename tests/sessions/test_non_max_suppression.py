@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from conftest import SEED
+from dispatching import assert_equal
 from dmlcpu import _core
 from onnx_models import Builder, coded, results_of_onnxruntime
 
@@ -52,8 +54,9 @@ def suppressed(
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 33, 1100])
 @pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_kept_boxes(isa: str, num_threads: int, centred: bool, count: int, random_numbers: np.random.Generator) -> None:
+def test_kept_boxes(
+    devices: Mapping[str, dmlcpu.Device], centred: bool, count: int, random_numbers: np.random.Generator
+) -> None:
     """Corners and scores of few values: shares are at the limit, and scores equal, often."""
     boxes = (random_numbers.integers(0, 9, (2, count, 4)) / 4).astype(np.float32)
     scores = (random_numbers.integers(-3, 4, (2, 3, count)) / 2).astype(np.float32)
@@ -66,10 +69,10 @@ def test_kept_boxes(isa: str, num_threads: int, centred: bool, count: int, rando
         (0, 0.5, None),
     ):
         share = float(np.float32(overlap))
-        kept = _core.non_max_suppression(boxes, scores, most, share, least, centred, isa, num_threads)
-        assert kept.dtype == np.int64
-        expected = suppressed(boxes, scores, most, share, least, centred)
-        assert np.array_equal(kept, np.array(expected, np.int64).reshape(-1, 3))
+        expected = np.array(suppressed(boxes, scores, most, share, least, centred), np.int64).reshape(-1, 3)
+        for label, device in devices.items():
+            kept = _core.non_max_suppression(boxes, scores, most, share, least, centred, device.isa, device.num_threads)
+            assert_equal(kept, expected, label)
 
 
 def test_boxes_and_scores_that_are_no_numbers(isa: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,7 @@ def weighted_pixels(image: Array, sample: tuple[float, float]) -> Array:
 @pytest.mark.parametrize("samples", [0, 1, 2, 3])
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 2, 9), (17, 23, 5), (64, 7, 7)])
 def test_aligned_regions(
-    isa: str,
-    num_threads: int,
+    devices: Mapping[str, dmlcpu.Device],
     size: tuple[int, int, int],
     samples: int,
     half_pixel: bool,
@@ -85,13 +85,14 @@ def test_aligned_regions(
     of_images = random_numbers.integers(0, 2, 9)
     for cells in ((1, 1), (3, 4), (7, 7)):
         asked = (*cells, samples, 0.5, half_pixel, largest)
-        result = _core.roi_align(images, boxes, of_images, *asked, isa, num_threads)
+        first = _core.roi_align(images, boxes, of_images, *asked, "scalar", 1)
+        assert first.shape == (9, size[0], *cells)
         expected = aligned(images, boxes[:8], of_images, cells, samples, 0.5, half_pixel, largest)
-        assert result.shape == (9, size[0], *cells)
-        np.testing.assert_allclose(result[:8], expected, 0, 4e-6)
-        assert not result[8].any()
-        same = _core.roi_align(images, boxes, of_images, *asked, "scalar", 1)
-        assert np.array_equal(result, same)
+        np.testing.assert_allclose(first[:8], expected, 0, 4e-6)
+        assert not first[8].any()
+        for label, device in devices.items():
+            result = _core.roi_align(images, boxes, of_images, *asked, device.isa, device.num_threads)
+            assert np.array_equal(result, first), label
 
 
 def test_regions_of_nothing(isa: str) -> None:
