@@ -154,8 +154,8 @@ import numpy as np
 from dmlcpu import _core
 
 samples, largest, isa = int(sys.argv[1]), bool(int(sys.argv[2])), sys.argv[3]
-images, of_images = np.ones((1, 32, 32, 32), np.float32), np.zeros(2000, np.int64)
-good = 2, 2, 20, 20
+images, of_images = np.ones((1, 16, 32, 32), np.float32), np.zeros(2000, np.int64)
+good = 2, 2, 8, 8
 boxes = np.full((2000, 4), good, np.float32)
 done = threading.Event()
 
