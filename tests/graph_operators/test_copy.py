@@ -124,6 +124,9 @@ def test_steps(devices: Devices, data_type: str, input_step: int, output_step: i
         ((40, 50, 60), (0, 1)),
         ((30, 1, 1, 1500), (0,)),
         ((2, 30, 3, 1100), (1,)),
+        ((3, 5, 2, 1, 2), (2, 4)),
+        ((2, 7, 40, 2, 13, 2), (3, 5)),
+        ((300, 20, 2, 37, 2), (2, 4)),
     ],
 )
 @pytest.mark.parametrize("gap", [0, 3])
@@ -135,6 +138,18 @@ def test_repeats(devices: Devices, data_type: str, sizes: tuple[int, ...], repea
     tensors = {
         "input_tensor": numbered(data_type, sizes, strides),
         "output_tensor": blank_tensor(data_type, sizes, strides_in(sizes, order, 1, gap)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
+
+
+@pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32", "INT64"])
+@pytest.mark.parametrize("row", [0, 9, 11])
+def test_images_of_twice_the_size_with_gaps(devices: Devices, data_type: str, row: int) -> None:
+    """Between pairs of rows of the output; of rows of the input that are one, neighbours, and apart."""
+    sizes = (5, 20, 2, 9, 2)
+    tensors = {
+        "input_tensor": numbered(data_type, sizes, (300, row, 0, 1, 0)),
+        "output_tensor": blank_tensor(data_type, sizes, (1000, 40, 18, 2, 1)),
     }
     assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
 

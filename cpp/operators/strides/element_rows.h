@@ -35,6 +35,22 @@ void repeat_row(const Element* source, std::int64_t source_column, Element* targ
   repeat_front(target, columns, rows * columns);
 }
 
+// Writes each of count neighbours twice, in a loop that compilers make vectors of.
+template <class Element>
+inline void double_elements(const Element* __restrict source, Element* __restrict target, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) target[2 * i] = target[2 * i + 1] = source[i];
+}
+
+// The same of rows, each of which becomes two that follow each other.
+template <class Element>
+void double_rows(const Element* source, std::int64_t source_row, Element* target, std::int64_t target_row,
+                 std::size_t rows, std::size_t columns) noexcept {
+  for (; rows > 0; --rows, source += source_row, target += target_row) {
+    double_elements(source, target, columns);
+    double_elements(source, target + 2 * columns, columns);
+  }
+}
+
 // kCount elements that are steps apart, in a loop that compilers unroll.
 template <std::int64_t kCount, class Element>
 inline void copy_steps(const Element* source, std::int64_t source_step, Element* target,

@@ -18,6 +18,9 @@ namespace dmlcpu {
 namespace {
 
 constexpr std::size_t kOutput = 0, kInput = 1;  // operands of the runs
+// The axis along which rows of images that are doubled lie; those before it are two of each row, the row, and two of
+// each element.
+constexpr std::size_t kRowsOfImages = 3;
 
 }  // namespace
 
@@ -27,6 +30,7 @@ StridedCopy::StridedCopy(const TensorLayout& output, const TensorLayout& input, 
   choose_method();
   find_repeats();
   choose_rows();
+  double_images();
   cut_into_tasks(as_size(output.element_count()) / repeats_);
 }
 
@@ -78,6 +82,19 @@ void StridedCopy::choose_rows() {
   }
 }
 
+// Where each element of a row becomes two, and each row.
+void StridedCopy::double_images() {
+  if (method_ != Method::fill || repeats_ > 1 || runs_.rank() <= kRowsOfImages) return;
+  const auto is_like = [&](std::size_t axis, std::int64_t size, std::int64_t input, std::int64_t output) {
+    return runs_.size(axis) == size && runs_.stride(kInput, axis) == input && runs_.stride(kOutput, axis) == output;
+  };
+  const std::int64_t width = runs_.size(1);
+  if (runs_.stride(kInput, kRowsOfImages) == 0) return;  // repeats, too
+  if (!is_like(0, 2, 0, 1) || !is_like(1, width, 1, 2) || !is_like(2, 2, 0, 2 * width)) return;
+  method_ = Method::doubled;
+  row_axis_ = kRowsOfImages;
+}
+
 // Enough elements to a task that handing it to a worker pays; for one thread all of them, so that the largest runs are
 // one copy.
 void StridedCopy::cut_into_tasks(std::size_t elements) {
@@ -86,9 +103,10 @@ void StridedCopy::cut_into_tasks(std::size_t elements) {
       threads == 1 ? elements : std::max(kLeastElementsOfTask, elements / threads / kTasksPerThread);
   const std::size_t rows = row_axis_ < runs_.rank() ? as_size(runs_.size(row_axis_)) : 1;
   columns_ = {runs_.length(), std::min(runs_.length(), wanted)};
+  if (method_ == Method::doubled) columns_ = {elements_of_doubled_row(), elements_of_doubled_row()};
   // Whole cache lines of a transposed input.
   rows_ = {rows, std::clamp<std::size_t>(round_up(wanted / columns_.piece, kCacheLine), 1, rows)};
-  const std::size_t outer = runs_.count() / rows / repeats_;
+  const std::size_t outer = runs_.count() * runs_.length() / columns_.size / rows / repeats_;
   outer_ = {outer, std::clamp<std::size_t>(wanted / (columns_.piece * rows_.piece), 1, outer)};
   if (repeats_ > 1) {
     copies_ = {repeats_ - 1, rows_of_task(static_cast<double>(repeats_ - 1), static_cast<double>(slice_elements()),
@@ -98,11 +116,17 @@ void StridedCopy::cut_into_tasks(std::size_t elements) {
 
 std::size_t StridedCopy::slice_elements() const { return as_size(runs_.stride(kOutput, runs_.rank() - 1)); }
 
+std::size_t StridedCopy::elements_of_doubled_row() const { return 4 * as_size(runs_.size(1)); }
+
+bool StridedCopy::is_of_block(std::size_t axis) const {
+  return axis == row_axis_ || (method_ == Method::doubled && axis < kRowsOfImages);
+}
+
 // The block of a number among those of an outer place, whose axes are neither rows nor columns.
 StridedCopy::OuterPlace StridedCopy::outer_place(std::size_t index) const {
   OuterPlace place{};
   for (std::size_t axis = 1; axis < runs_.rank(); ++axis) {
-    if (axis == row_axis_) continue;
+    if (is_of_block(axis)) continue;
     const auto size = as_size(runs_.size(axis));
     place.indices[axis] = static_cast<std::int64_t>(index % size);
     index /= size;
@@ -116,7 +140,7 @@ StridedCopy::OuterPlace StridedCopy::outer_place(std::size_t index) const {
 // Divisions for each block would take longer than a short one.
 void StridedCopy::advance(OuterPlace& place) const {
   for (std::size_t axis = 1; axis < runs_.rank(); ++axis) {
-    if (axis == row_axis_) continue;
+    if (is_of_block(axis)) continue;
     const std::int64_t step = ++place.indices[axis] < runs_.size(axis) ? 1 : 1 - runs_.size(axis);
     for (const std::size_t operand : {kOutput, kInput}) place.offsets[operand] += step * runs_.stride(operand, axis);
     if (step == 1) return;
@@ -181,6 +205,9 @@ void StridedCopy::copy_tiles(const Block& block) const {
     return;
   }
   switch (method_) {
+    case Method::doubled:
+      double_rows(input, input_row, output, output_row, block.rows, as_size(runs_.size(1)));
+      return;
     case Method::runs:
       with_copy_of(block.columns * sizeof(Element), [&](const auto& copy) {
         const std::uint8_t* from = block.input;
@@ -211,7 +238,7 @@ void StridedCopy::copy_tiles(const Block& block) const {
 }
 
 std::string StridedCopy::describe() const {
-  static constexpr std::array kNames = {"runs", "fill", "transposed", "elements"};
+  static constexpr std::array kNames = {"runs", "fill", "doubled", "transposed", "elements"};
   const auto number = [](std::size_t count) { return static_cast<std::int64_t>(count); };
   const std::string of_slice = std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " +
                                counted(number(outer_.size), "block") + " of " + std::to_string(rows_.size) + " x " +

@@ -6,6 +6,7 @@
 //   runs         the innermost axis is contiguous in both           slices, concatenation, tensors that are one run
 //   fill         it is contiguous in the output, one element long   broadcast, padding
 //                in the input
+//   doubled      two of each element of a row, and of each row   images of twice the size
 //   transposed   another axis is contiguous in the input            {N, C, H, W} memory to {N, H, W, C} and back
 //   elements     all else                                           steps of two and more
 //
@@ -35,7 +36,7 @@ class StridedCopy {
   std::string describe() const;
 
  private:
-  enum class Method : std::uint8_t { runs, fill, transposed, elements };
+  enum class Method : std::uint8_t { runs, fill, doubled, transposed, elements };
 
   // A range of an axis to a task.
   struct Cut {
@@ -49,7 +50,7 @@ class StridedCopy {
     std::size_t rows, columns;
   };
 
-  // Of a block, along the axes that are neither its rows nor its columns.
+  // Of a block, along the axes that are not in it.
   struct OuterPlace {
     Extents indices;
     StridedRuns::Offsets offsets;  // of its first element
@@ -59,6 +60,9 @@ class StridedCopy {
   void cut_into_tasks(std::size_t elements);
   void find_repeats();
   void choose_rows();
+  void double_images();
+  std::size_t elements_of_doubled_row() const;
+  bool is_of_block(std::size_t axis) const;
   std::size_t slice_elements() const;  // where there are repeats
   OuterPlace outer_place(std::size_t index) const;
   void advance(OuterPlace& place) const;
