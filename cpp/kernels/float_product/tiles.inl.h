@@ -96,19 +96,41 @@ inline void write_row(const FloatProductBlock& block, std::size_t row) noexcept 
   if (column < block.n) write_end_of_row<kRowVectors>(block, row, column);
 }
 
-// The rows from `row` on of a panel of columns, as many as fill tiles of so many rows, then those of tiles of fewer.
+// The last rows of whole vectors, as many as a tile of so many rows has or fewer.
+template <std::size_t rows>
+inline void write_last_rows(const FloatProductBlock& block, std::size_t row, std::size_t end,
+                            std::size_t column) noexcept {
+  if constexpr (rows > 1) {
+    if (end - row < rows) return write_last_rows<rows - 1>(block, row, end, column);
+  }
+  write_tile<rows, kVectors, false>(block, row, column);
+}
+
+// The rows from `row` on of a panel of columns, as many as fill tiles of so many rows, then those of tiles of fewer: of
+// whole vectors in two tiles of as many rows as can be equal, as one of few rows has too few steps under way.
 template <std::size_t rows, std::size_t vectors, bool masked>
 inline void write_rows(const FloatProductBlock& block, std::size_t row, std::size_t column) noexcept {
+  constexpr bool is_whole = !masked && vectors == kVectors;
   // Tiles of the next columns would read short pieces far apart, which is slow where b is in no near cache.
-  if constexpr (!masked && vectors == kVectors && vectors * kLanes < kFetchedColumns) {
+  if constexpr (is_whole && vectors * kLanes < kFetchedColumns) {
     if (!block.b_is_near && row == 0 && column % kFetchedColumns == 0 && rows <= block.m &&
         kFetchedColumns <= block.n - column) {
       write_tile<rows, vectors, masked, Reading::rows_ahead>(block, row, column);
       row += rows;
     }
   }
-  for (; row + rows <= block.m; row += rows) write_tile<rows, vectors, masked>(block, row, column);
-  if constexpr (rows > 1) write_rows<(rows > 4 ? 4 : rows / 2), vectors, masked>(block, row, column);
+  if constexpr (is_whole) {
+    for (; row + 2 * rows <= block.m || row + rows == block.m; row += rows) {
+      write_tile<rows, vectors, masked>(block, row, column);
+    }
+    const std::size_t left = block.m - row, first = left > rows ? (left + 1) / 2 : left;
+    if (left == 0) return;
+    write_last_rows<rows>(block, row, row + first, column);
+    if (first < left) write_last_rows<rows>(block, row + first, block.m, column);
+  } else {
+    for (; row + rows <= block.m; row += rows) write_tile<rows, vectors, masked>(block, row, column);
+    if constexpr (rows > 1) write_rows<(rows > 4 ? 4 : rows / 2), vectors, masked>(block, row, column);
+  }
 }
 
 // A panel of columns from `column` on, the last ones in as few vectors as hold them.
