@@ -137,6 +137,17 @@ def convolution_case(
         ((1, 5, 24, 18), (3, 5, 4, 3), {"dilations": (3, 1), "start_padding": (2, 1), "end_padding": (2, 1)}),
         ((1, 70, 5, 20), (64, 70, 3, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 100, 4, 19), (130, 100, 2, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
+        # Dilated windows, tap by tap: with padding, beyond the image and without, of steps, groups, blocks of terms.
+        (
+            (2, 64, 9, 13),
+            (35, 64, 3, 3),
+            {"dilations": (2, 2), "start_padding": (2, 2), "end_padding": (2, 2)},
+        ),
+        ((1, 70, 6, 7), (18, 70, 3, 2), {"dilations": (1, 9), "start_padding": (3, 8), "end_padding": (4, 11)}),
+        ((1, 64, 11, 30), (16, 64, 2, 3), {"dilations": (2, 3), "strides": (2, 2), "end_padding": (1, 3)}),
+        ((1, 130, 9, 8), (40, 65, 3, 3), {"group_count": (2,), "dilations": (2, 2), "start_padding": (1, 2)}),
+        ((1, 300, 4, 7), (17, 300, 1, 3), {"dilations": (1, 2), "start_padding": (0, 2), "end_padding": (0, 2)}),
+        ((1, 64, 2, 290), (8, 64, 1, 3), {"dilations": (1, 2), "start_padding": (0, 2), "end_padding": (0, 2)}),
         # A few pixels, which meet several panels at once: of some terms and many, and of groups.
         ((1, 700, 1, 1), (130, 700, 1, 1), {}),
         ((2, 37, 2, 2), (79, 37, 2, 2), {}),
@@ -199,6 +210,36 @@ def test_channel_counts(
         group_count=(channels if depthwise else 1,),
     )
     assert_native_matches_reference(devices, case, owned=OWNED)
+
+
+@pytest.mark.parametrize("owned", [OWNED, ()])
+@pytest.mark.parametrize(
+    ("element", "bias", "scale"),
+    [(0.5, 0.0, 1.0), (0.5, -0.0, 0.0), (-0.5, -0.0, 0.0), (np.inf, 0.0, 1.0), (np.nan, 0.0, 1.0), (0.5, 0.0, 1e-30)],
+)
+def test_taps_in_the_padding_count(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    owned: Sequence[str],
+    element: float,
+    bias: float,
+    scale: float,
+) -> None:
+    """A -0 that meets one becomes +0 or stays, and what is infinite becomes no number; products may underflow."""
+    case = convolution_case(
+        random_numbers,
+        (1, 64, 5, 14),
+        (20, 64, 3, 3),
+        dilations=(2, 2),
+        start_padding=(2, 2),
+        end_padding=(2, 2),
+    )
+    filled = {name: tensor.buffer for name, tensor in case.tensors.items() if tensor is not None}
+    filled["input_tensor"] *= np.float32(scale)
+    filled["filter_tensor"] *= np.float32(-scale)
+    filled["filter_tensor"].reshape(20, 64, 9)[1::3, 5, 8] = element
+    filled["bias_tensor"][:] = bias
+    assert_native_matches_reference(devices, case, owned=owned)
 
 
 def test_rows_that_read_little(devices: Devices, random_numbers: np.random.Generator) -> None:

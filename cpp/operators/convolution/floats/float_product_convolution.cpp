@@ -7,10 +7,14 @@
 //     apply the stages to the sums
 //     spread the sums over the output, where its channels are no neighbours
 //
-// The filter lies in panels of output channels of a group, as many as the kernel wants, the terms of a panel one after
-// the other, each with the panel's channels: those of the last one, filled up with zeros to whole vectors, if there are
-// more than one has. A few pixels meet all whole panels of a tile at once, which the kernel reads side by side.
+// Dilated windows of many channels are read tap by tap instead, and taps in the padding are left out:
+//
+//     for each panel of channels, tap, and row of the output in the tile: the product of the pixels that have the tap
+//
+// The filter lies in panels (float_filter_panels.h). A few pixels meet all whole panels of a tile at once, which the
+// kernel reads side by side.
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +22,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/floats/float_convolution_algorithm.h"
+#include "operators/convolution/floats/float_filter_panels.h"
 #include "operators/convolution/floats/float_windows.h"
 #include "operators/float_tiles.h"
 #include "operators/plan_words.h"
@@ -42,24 +47,29 @@ constexpr std::int64_t kFewPixels = 3;
 // the terms of 3x3 windows of 32 channels are one block; pixels as many as tiles of six rows of registers have.
 constexpr std::int64_t kNarrowPanelTerms = 288, kRegisterRows = 6, kMostRegisterTiles = 21;
 
-// Elements of a row of a panel.
-std::int64_t panel_stride(std::int64_t columns) {
-  constexpr std::int64_t kVector = 16;  // lanes of the widest
-  return columns < kVector ? columns : divide_up(columns, kVector) * kVector;
-}
-
 // How many of `count` each part has, where parts of at most so many are as equal as multiples of a unit can be.
 std::int64_t in_equal_parts(std::int64_t count, std::int64_t most, std::int64_t unit) {
   return divide_up(divide_up(count, divide_up(count, most)), unit) * unit;
 }
 
+// Whether taps are multiplied one after the other, each with the pixels of an output row that have it in the image:
+// those of dilated windows, of which more lie in the padding. Of fewer channels adding up sums so often costs more.
+bool taps_lie_in(const ConvolutionGeometry& geometry) {
+  constexpr std::int64_t kLeastChannels = 64;
+  return geometry.input.c == 1 && geometry.dilation_width > 1 && geometry.kernel_width > 1 &&
+         geometry.group_input_channels() >= kLeastChannels && geometry.batch * geometry.image_pixels() > kFewPixels;
+}
+
+bool has_negative_zero(const float* values, std::int64_t count) {
+  bool found = false;
+  for (std::int64_t i = 0; i < count; ++i) found |= std::bit_cast<std::uint32_t>(values[i]) == 0x80000000U;
+  return found;
+}
+
 class FloatProductConvolution final : public FloatConvolutionAlgorithm {
  public:
   FloatProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry),
-        target_(target),
-        windows_(geometry),
-        panel_columns_(static_cast<std::int64_t>(target.kernels().float_product->panel_columns)) {
+      : geometry_(geometry), target_(target), windows_(geometry), panels_(geometry, target.kernels()) {
     if (geometry.pointwise() && geometry.input.c == 1) {
       input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
     }
@@ -67,6 +77,8 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
       rows_ = Rows::pixels;
     } else if (windows_lie_in(geometry)) {
       rows_ = Rows::windows;
+    } else if (taps_lie_in(geometry)) {
+      rows_ = Rows::taps;
     }
     if (geometry.output.c == 1) {
       output_pixel_ =
@@ -74,16 +86,19 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     }
     choose_tiles();
     BufferLayout own;
-    windows_at_ = own.take(rows_ == Rows::gathered ? as_size(tile_pixels_ * block_terms_) : 0, sizeof(float));
+    windows_at_ = own.take(rows_ == Rows::gathered || rows_ == Rows::taps ? as_size(tile_pixels_ * block_terms_) : 0,
+                           sizeof(float));
     sums_at_ = own.take(output_pixel_ ? 0 : as_size(tile_pixels_ * tile_columns_), sizeof(float));
     participant_size_ = own.size();
   }
 
   std::size_t packed_filter_size() const override {
-    return as_size(geometry_.groups * group_floats()) * sizeof(float);  // which the operator keeps far below overflow
+    return as_size(panels_.floats()) * sizeof(float);  // which the operator keeps far below overflow
   }
-  void pack_filter(const float* filter, float* packed) const override;
-  std::vector<std::size_t> packing() const override { return {0, as_size(geometry_.groups), as_size(panel_columns_)}; }
+  void pack_filter(const float* filter, float* packed) const override { panels_.pack(filter, packed); }
+  std::vector<std::size_t> packing() const override {
+    return {0, as_size(geometry_.groups), as_size(panels_.columns())};
+  }
 
   std::size_t scratch_size() const override { return as_size(participants()) * participant_size_; }
   void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
@@ -100,9 +115,10 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   }
 
  private:
-  // What the rows of the left matrix are: pixels of the input, windows as they lie in it, or copies of these.
-  enum class Rows : std::uint8_t { pixels, windows, gathered };
-  static constexpr const char* kRowWords[] = {"pixels", "windows in place", "windows gathered"};
+  // What the rows of the left matrix are: pixels of the input, windows as they lie in it, copies of these, or the
+  // pixels of one tap after the other.
+  enum class Rows : std::uint8_t { pixels, windows, gathered, taps };
+  static constexpr const char* kRowWords[] = {"pixels", "windows in place", "windows gathered", "taps in place"};
 
   struct Tile {
     std::int64_t pixel, pixels, group, column, columns;
@@ -112,22 +128,21 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     std::int64_t runs, terms;
   };
 
-  bool is_narrow() const { return panel_columns_ < kFloatPanelColumns; }
+  bool is_narrow() const { return panels_.columns() < kFloatPanelColumns; }
   bool has_few_pixels() const { return pixels() <= kFewPixels; }
-  // Elements of a group's panels.
-  std::int64_t group_floats() const {
-    const std::int64_t columns = geometry_.group_output_channels(), last = columns % panel_columns_;
-    return (columns - last + panel_stride(last)) * geometry_.reduction();
-  }
   std::int64_t pixels() const { return geometry_.batch * geometry_.image_pixels(); }
   std::int64_t column_tiles() const { return divide_up(geometry_.group_output_channels(), tile_columns_); }
   std::int64_t tasks() const { return divide_up(pixels(), tile_pixels_) * geometry_.groups * column_tiles(); }
   std::int64_t participants() const { return std::min<std::int64_t>(target_.num_threads, tasks()); }
 
-  void pack_panel(const float* filter, std::int64_t count, float* packed) const;
   void choose_tiles();
   Tile tile_of(std::int64_t task) const noexcept;
   Terms terms_from(std::int64_t k) const noexcept;
+  void add_products(const FloatConvolutionDispatch& dispatch, const Tile& tile, float* sums, std::int64_t sums_row,
+                    float* windows) const noexcept;
+  bool add_taps_in_place(const FloatConvolutionDispatch& dispatch, const Tile& tile, float* sums,
+                         std::int64_t sums_row) const noexcept;
+  void add_tap_in_place(const Tile& tile, std::int64_t tap, FloatProductBlock block) const noexcept;
   void add_products_in_place(const float* input, const Tile& tile, std::int64_t k,
                              FloatProductBlock block) const noexcept;
   void run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile, std::uint8_t* own) const noexcept;
@@ -136,9 +151,9 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
   FloatWindows windows_;
+  FloatFilterPanels panels_;
   std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
   Rows rows_ = Rows::gathered;
-  std::int64_t panel_columns_;
   std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns, block_terms_ = kFloatBlockTerms;
   std::size_t windows_at_ = 0, sums_at_ = 0, participant_size_ = 0;
 };
@@ -150,16 +165,20 @@ void FloatProductConvolution::choose_tiles() {
   if (is_narrow()) {
     tile_pixels_ = std::min(in_equal_parts(pixels(), kMostRegisterTiles * kRegisterRows, kRegisterRows), pixels());
   }
+  if (rows_ == Rows::taps && geometry_.output_width <= kFloatTileRows) {  // whole rows, as even in height
+    const std::int64_t rows = geometry_.batch * geometry_.output_height;
+    tile_pixels_ = in_equal_parts(rows, kFloatTileRows / geometry_.output_width, 1) * geometry_.output_width;
+  }
   const std::int64_t columns = geometry_.group_output_channels();
   const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
-  tile_columns_ = rows_ == Rows::gathered ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
+  tile_columns_ = rows_ == Rows::gathered || rows_ == Rows::taps ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
   const std::int64_t run = geometry_.kernel_width * geometry_.input_channels;
   if (is_narrow()) {
     const bool in_runs = rows_ == Rows::windows && run > kNarrowPanelTerms;
     const std::int64_t most = has_few_pixels() ? geometry_.reduction() : kNarrowPanelTerms;
     block_terms_ = in_equal_parts(in_runs ? run : geometry_.reduction(), most, 1);
-  } else if (columns < kFloatPanelColumns && rows_ != Rows::gathered) {
-    block_terms_ *= kFloatPanelColumns / panel_stride(columns);
+  } else if (columns < kFloatPanelColumns && (rows_ == Rows::pixels || rows_ == Rows::windows)) {
+    block_terms_ *= kFloatPanelColumns / float_panel_row(columns);
   }
   if (target_.num_threads == 1) return;
   const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
@@ -180,45 +199,6 @@ FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task
           .columns = std::min(tile_columns_, geometry_.group_output_channels() - column)};
 }
 
-void FloatProductConvolution::pack_filter(const float* filter, float* packed) const {
-  const std::int64_t columns = geometry_.group_output_channels();
-  for (std::int64_t first = 0; first < geometry_.output_channels;) {
-    const std::int64_t count = std::min(panel_columns_, columns - first % columns), stride = panel_stride(count);
-    for (std::int64_t k = 0; count < stride && k < geometry_.reduction(); ++k) {
-      std::fill_n(packed + k * stride + count, stride - count, 0.0F);
-    }
-    pack_panel(filter + first * geometry_.filter.n, count, packed);
-    packed += geometry_.reduction() * stride;
-    first += count;
-  }
-}
-
-// Output channels are rows of the filter, and columns of the panel: what is contiguous in a row, channels or taps, is
-// transposed.
-void FloatProductConvolution::pack_panel(const float* filter, std::int64_t count, float* packed) const {
-  const PlaneStrides& strides = geometry_.filter;
-  const std::int64_t channels = geometry_.group_input_channels(), stride = panel_stride(count);
-  const std::int64_t taps = geometry_.kernel_height * geometry_.kernel_width;
-  const auto transpose = [&](const float* from, std::int64_t length, float* to, std::int64_t step) {
-    transpose_elements(*target_.kernels().pack, sizeof(float), from, strides.n, count, length, to, step);
-  };
-  const bool taps_are_runs = strides.w == 1 && strides.h == geometry_.kernel_width;
-  if (strides.c != 1 && taps > 1 && taps_are_runs) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      transpose(filter + c * strides.c, taps, packed + c * stride, channels * stride);
-    }
-    return;
-  }
-  for (std::int64_t tap = 0; tap < taps; ++tap, packed += channels * stride) {
-    const float* from = filter + tap / geometry_.kernel_width * strides.h + tap % geometry_.kernel_width * strides.w;
-    if (strides.c == 1) {
-      transpose(from, channels, packed, stride);
-    } else {
-      copy_rows(from, {strides.n, strides.c}, packed, {1, stride}, count, channels);
-    }
-  }
-}
-
 FloatProductConvolution::Terms FloatProductConvolution::terms_from(std::int64_t k) const noexcept {
   const std::int64_t left = geometry_.reduction() - k;
   if (rows_ != Rows::windows) return {.runs = 1, .terms = std::min(block_terms_, left)};
@@ -229,21 +209,39 @@ FloatProductConvolution::Terms FloatProductConvolution::terms_from(std::int64_t 
 
 void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile,
                                        std::uint8_t* own) const noexcept {
-  const std::int64_t terms_of_window = geometry_.reduction();
-  const float* input = dispatch.input + tile.group * geometry_.group_input_channels() * geometry_.input.c;
-  const float* filter = dispatch.filter + tile.group * group_floats() + tile.column * terms_of_window;
   const std::int64_t channel = tile.group * geometry_.group_output_channels() + tile.column;
   auto* windows = reinterpret_cast<float*>(own + windows_at_);
   float* sums = output_pixel_ ? dispatch.output + tile.pixel * *output_pixel_ + channel
                               : reinterpret_cast<float*>(own + sums_at_);
   const std::int64_t sums_row = output_pixel_.value_or(tile.columns);
+  if (rows_ != Rows::taps || !add_taps_in_place(dispatch, tile, sums, sums_row)) {
+    add_products(dispatch, tile, sums, sums_row, windows);
+  }
+  if (!dispatch.epilogue.empty()) {
+    dispatch.epilogue.apply({.values = sums,
+                             .pixel_stride = as_size(sums_row),
+                             .pixel = as_size(tile.pixel),
+                             .pixels = as_size(tile.pixels),
+                             .channel = as_size(channel),
+                             .channels = as_size(tile.columns)});
+  }
+  if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
+}
+
+void FloatProductConvolution::add_products(const FloatConvolutionDispatch& dispatch, const Tile& tile, float* sums,
+                                           std::int64_t sums_row, float* windows) const noexcept {
+  const std::int64_t terms_of_window = geometry_.reduction();
+  const float* input = dispatch.input + tile.group * geometry_.group_input_channels() * geometry_.input.c;
+  const float* filter = dispatch.filter + tile.group * panels_.group_floats() + tile.column * terms_of_window;
+  const std::int64_t channel = tile.group * geometry_.group_output_channels() + tile.column;
+  const bool gathers = rows_ == Rows::gathered || rows_ == Rows::taps;
   for (std::int64_t k = 0; k < terms_of_window;) {
     const Terms terms = terms_from(k);
-    if (rows_ == Rows::gathered) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
-    const std::int64_t whole = tile.columns / panel_columns_ * panel_columns_;
+    if (gathers) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
+    const std::int64_t whole = tile.columns / panels_.columns() * panels_.columns();
     for (std::int64_t column = 0, columns = 0; column < tile.columns; column += columns) {
-      columns = std::min(panel_columns_, tile.columns - column);
-      const std::int64_t row = panel_stride(columns);
+      columns = std::min(panels_.columns(), tile.columns - column);
+      const std::int64_t row = float_panel_row(columns);
       if (is_narrow() && has_few_pixels()) columns = std::max(whole - column, columns);
       FloatProductBlock block = {.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
                                  .a_row_stride = as_size(input_pixel_.value_or(terms.terms)),
@@ -257,21 +255,72 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
                                  .sums_row_stride = as_size(sums_row),
                                  .begins = k == 0,
                                  .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel + column,
-                                 .b_panel_stride = as_size(panel_columns_ * terms_of_window)};
+                                 .b_panel_stride = as_size(panels_.columns() * terms_of_window)};
       rows_ == Rows::windows ? add_products_in_place(input, tile, k, block)
                              : target_.kernels().float_product->accumulate(block);
     }
     k += terms.runs * terms.terms;
   }
-  if (!dispatch.epilogue.empty()) {
-    dispatch.epilogue.apply({.values = sums,
-                             .pixel_stride = as_size(sums_row),
-                             .pixel = as_size(tile.pixel),
-                             .pixels = as_size(tile.pixels),
-                             .channel = as_size(channel),
-                             .channels = as_size(tile.columns)});
+}
+
+// Taps in the padding are left out. Their terms are 0 times an element of the filter, if that is finite a zero, which
+// changes no sum but one that is -0: from there on the sum with the term is +0 as long as all terms are zeros, and the
+// same otherwise. So results that are not -0 are those with all taps. Returns whether they are such.
+bool FloatProductConvolution::add_taps_in_place(const FloatConvolutionDispatch& dispatch, const Tile& tile, float* sums,
+                                                std::int64_t sums_row) const noexcept {
+  if (!panels_.are_finite(dispatch.filter)) return false;
+  const std::int64_t channels = geometry_.group_input_channels(), terms_of_window = geometry_.reduction();
+  const std::int64_t most = in_equal_parts(channels, is_narrow() ? kNarrowPanelTerms : kFloatBlockTerms, 1);
+  const float* input = dispatch.input + tile.group * channels;
+  const float* filter = dispatch.filter + tile.group * panels_.group_floats() + tile.column * terms_of_window;
+  const float* bias = dispatch.bias;
+  if (bias != nullptr) bias += tile.group * geometry_.group_output_channels() + tile.column;
+  for (std::int64_t pixel = 0; pixel < tile.pixels; ++pixel) {
+    float* row = sums + pixel * sums_row;
+    bias == nullptr ? std::fill_n(row, tile.columns, 0.0F) : std::copy_n(bias, tile.columns, row);
   }
-  if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
+  for (std::int64_t column = 0; column < tile.columns; column += panels_.columns()) {
+    const std::int64_t columns = std::min(panels_.columns(), tile.columns - column), row = float_panel_row(columns);
+    for (std::int64_t k = 0, terms = 0; k < terms_of_window; k += terms) {
+      terms = std::min(most, channels - k % channels);
+      const FloatProductBlock block = {.a = input + k % channels,
+                                       .a_row_stride = as_size(geometry_.stride_width * geometry_.input.w),
+                                       .b = filter + column * terms_of_window + k * row,
+                                       .b_row_stride = as_size(row),
+                                       .m = 0,
+                                       .k = as_size(terms),
+                                       .n = as_size(columns),
+                                       .sums = sums + column,
+                                       .sums_row_stride = as_size(sums_row),
+                                       .begins = false};
+      add_tap_in_place(tile, k / channels, block);
+    }
+  }
+  bool is_same = true;
+  for (std::int64_t pixel = 0; pixel < tile.pixels; ++pixel) {
+    is_same &= !has_negative_zero(sums + pixel * sums_row, tile.columns);
+  }
+  return is_same;
+}
+
+// Block has all but the pixels, a being those of an input that begins at the first one of the tensor.
+void FloatProductConvolution::add_tap_in_place(const Tile& tile, std::int64_t tap,
+                                               FloatProductBlock block) const noexcept {
+  const std::int64_t row = tap / geometry_.kernel_width * geometry_.dilation_height - geometry_.padding_top;
+  const std::int64_t column = tap % geometry_.kernel_width * geometry_.dilation_width - geometry_.padding_left;
+  const float* input = block.a;
+  float* sums = block.sums;
+  for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
+    const std::int64_t y = run.row * geometry_.stride_height + row;
+    const std::int64_t x = run.column * geometry_.stride_width + column;
+    const IndexRange inside = indices_inside(x, geometry_.stride_width, geometry_.input_width, run.count);
+    if (y < 0 || y >= geometry_.input_height || inside.count() == 0) return;
+    block.a = input + run.n * geometry_.input.n + y * geometry_.input.h +
+              (x + inside.begin * geometry_.stride_width) * geometry_.input.w;
+    block.m = as_size(inside.count());
+    block.sums = sums + as_size(offset + inside.begin) * block.sums_row_stride;
+    target_.kernels().float_product->accumulate(block);
+  });
 }
 
 // Of the terms from k on of windows in the input; block has all but where these are.
