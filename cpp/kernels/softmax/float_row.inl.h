@@ -14,6 +14,28 @@ inline float row_maximum(const float* input, std::size_t count) noexcept {
   return largest(maxima[0]);
 }
 
+// Finds the same, and whether no element is more than 30 below it but those that are NaN: then all powers are from
+// e^-30 on, and quotients by no large sum normal numbers. The elements are passed over as by the maximum alone.
+inline bool row_is_near(const float* input, std::size_t count, float& maximum) noexcept {
+  const float highest = __builtin_inff();
+  Floats maxima[kVectors], minima[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    maxima[v] = spread(-highest);
+    minima[v] = spread(highest);
+  }
+  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    const Floats x = lanes == kLanes ? load(input + i) : load_first(input + i, lanes, *input);
+    maxima[v] = larger(x, maxima[v]);
+    minima[v] = smaller(x, minima[v]);
+  });
+  for (std::size_t v = 1; v < kVectors; ++v) {
+    maxima[0] = larger(maxima[v], maxima[0]);
+    minima[0] = smaller(minima[v], minima[0]);
+  }
+  maximum = largest(maxima[0]);
+  return -largest(negated(minima[0])) - maximum >= -30.0f;
+}
+
 // Distances below -87, such as those of what masks hide, count as -infinity: their powers would be subnormal numbers,
 // which take processors ten times as long. No distance is above 0.
 inline Floats power_of(Floats x, Floats maximum) noexcept {
@@ -40,7 +62,10 @@ struct Divisor {
   }
 
   Floats quotient(Floats e) const noexcept {
-    if (any(both(less(e, least), less(spread(0.0f), e)))) return e / sum;
+    return any(both(less(e, least), less(spread(0.0f), e))) ? e / sum : normal_quotient(e);
+  }
+
+  Floats normal_quotient(Floats e) const noexcept {
     const Floats q0 = fused(e, reciprocal, e * rest);
     return fused(fused(negated(q0), sum, e), reciprocal, q0);
   }
@@ -51,16 +76,31 @@ void softmax_floats(const FloatSoftmaxRow& row) noexcept {
   const float *input = row.input, lowest = -__builtin_inff();
   float* output = row.output;
   const std::size_t count = row.count;
-  const Floats maximum = spread(row_maximum(input, count));
+  constexpr std::size_t kLongRow = 128;  // of shorter ones looking for the minimum takes longer than it saves
+  float maximum_of_row;
+  const bool is_near = count >= kLongRow && row_is_near(input, count, maximum_of_row);
+  if (count < kLongRow) maximum_of_row = row_maximum(input, count);
+  const Floats maximum = spread(maximum_of_row);
   Floats sums[kVectors];
   for (Floats& sum : sums) sum = spread(0.0f);
-  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
-    const bool whole = lanes == kLanes;
-    const Floats x = whole ? load(input + i) : load_first(input + i, lanes, lowest);
-    const Floats power = power_of(x, maximum);
-    sums[v] = sums[v] + power;
-    whole ? store(output + i, power) : store_first(output + i, lanes, power);
-  });
+  const auto write_powers = [&](const auto& power_of_near) {
+    for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+      if (lanes == kLanes) {
+        const Floats power = power_of_near(load(input + i));
+        sums[v] = sums[v] + power;
+        store(output + i, power);
+      } else {
+        const Floats power = power_of(load_first(input + i, lanes, lowest), maximum);
+        sums[v] = sums[v] + power;
+        store_first(output + i, lanes, power);
+      }
+    });
+  };
+  if (is_near) {
+    write_powers([&](Floats x) { return normal_exponential(x - maximum); });
+  } else {
+    write_powers([&](Floats x) { return power_of(x, maximum); });
+  }
   const float sum = folded(sums);
   const auto divide = [&](const auto& quotient) {
     for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
@@ -74,7 +114,11 @@ void softmax_floats(const FloatSoftmaxRow& row) noexcept {
   // A fused operation of one lane may be a call.
   if (kLanes > 1 && sum >= 1.0f && sum <= 0x1p64f) {
     const Divisor divisor(sum);
-    divide([&](Floats power) { return divisor.quotient(power); });
+    if (is_near && sum <= 0x1p16f) {  // no quotient is below e^-30 * 2^-16
+      divide([&](Floats power) { return divisor.normal_quotient(power); });
+    } else {
+      divide([&](Floats power) { return divisor.quotient(power); });
+    }
   } else {
     divide([&](Floats power) { return power / spread(sum); });
   }
