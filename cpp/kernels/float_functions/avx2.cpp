@@ -1,4 +1,5 @@
-// float_functions.h for AVX2: 8 lanes a step. Transcendental functions are bound by arithmetic, others by memory.
+// float_functions.h for AVX2: 8 lanes a step, of one input 16. Transcendental functions are bound by arithmetic, others
+// by memory.
 #include <immintrin.h>
 
 #include <cstring>
@@ -12,6 +13,8 @@
 namespace dmlcpu {
 namespace {
 
+// Functions of two inputs are bound by memory.
+namespace single {
 #include "kernels/lanes/avx2.inl.h"
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
@@ -19,9 +22,27 @@ namespace {
 #include "kernels/lanes/trigonometry.inl.h"
 // after both
 #include "kernels/float_functions/runs.inl.h"
+}  // namespace single
+
+// Those of one input are chains of operations that wait for each other.
+namespace paired {
+#include "kernels/lanes/paired.inl.h"
+// after the lanes
+#include "kernels/lanes/functions.inl.h"
+// after the functions
+#include "kernels/lanes/trigonometry.inl.h"
+// after both
+#include "kernels/float_functions/runs.inl.h"
+}  // namespace paired
+
+constexpr FloatFunctionKernels kernels() {
+  FloatFunctionKernels made = paired::kRuns;
+  for (std::size_t i = 0; i < kFloatBinaryCount; ++i) made.binary[i] = single::kRuns.binary[i];
+  return made;
+}
 
 }  // namespace
 
-constinit const FloatFunctionKernels avx2::float_functions = kRuns;
+constinit const FloatFunctionKernels avx2::float_functions = kernels();
 
 }  // namespace dmlcpu
