@@ -125,6 +125,11 @@ def convolution_case(
         ((2, 32, 6, 5), (32, 16, 3, 3), {"group_count": (2,), "start_padding": (1, 1), "end_padding": (1, 1)}),
         ((1, 48, 5, 13), (48, 24, 3, 3), {"group_count": (2,), "strides": (2, 2), "start_padding": (1, 1)}),
         ((1, 64, 5, 4), (64, 32, 3, 3), {"group_count": (2,), "start_padding": (3, 4), "end_padding": (1, 2)}),
+        # Groups as images of their own: in several images and panels, with padding and without, in steps.
+        ((2, 40, 7, 14), (34, 20, 3, 3), {"group_count": (2,), "start_padding": (1, 1), "end_padding": (1, 1)}),
+        ((1, 54, 6, 13), (210, 18, 2, 3), {"group_count": (3,), "start_padding": (0, 2), "end_padding": (1, 0)}),
+        ((1, 64, 9, 8), (64, 32, 3, 3), {"group_count": (2,)}),
+        ((1, 80, 5, 27), (40, 16, 3, 5), {"group_count": (5,), "strides": (1, 2), "dilations": (2, 1)}),
         # Windows in place: with padding on all sides and on some, beyond the image, and without any.
         ((2, 3, 20, 37), (16, 3, 7, 7), {"start_padding": (3, 3), "end_padding": (3, 3)}),
         ((2, 3, 21, 37), (24, 3, 3, 3), {"strides": (2, 2), "start_padding": (1, 0), "end_padding": (0, 1)}),

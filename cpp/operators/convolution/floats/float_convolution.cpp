@@ -54,8 +54,8 @@ class FloatConvolution final : public CompiledOperator {
     const ConvolutionGeometry& inner = staging_.inner();
     const ExecutionTarget chosen = with_threads_that_pay(inner, target());
     const bool is_grouped = float_grouped_applies(inner) && staging_.lies_by_place_in_group();
-    algorithm_ =
-        is_grouped ? make_float_grouped_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
+    algorithm_ = is_grouped ? make_float_grouped_convolution(inner, chosen)
+                            : make_float_product_convolution(inner, staging_.group_stride(), chosen);
     BufferLayout layout;
     filter_at_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
     bias_at_ = layout.take(has_bias() && !desc().tensor(kBias).owned ? bias_size() : 0);

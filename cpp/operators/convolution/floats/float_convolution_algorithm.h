@@ -51,8 +51,10 @@ class FloatConvolutionAlgorithm {
   FloatConvolutionAlgorithm() = default;
 };
 
-// A product of matrices, the windows of pixels by the filter.
+// A product of matrices, the windows of pixels by the filter. The first channels of the input's groups are
+// group_stride elements apart.
 std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
+                                                                          std::int64_t group_stride,
                                                                           const ExecutionTarget& target);
 
 // Whether there are many groups of few channels and few enough taps. The channels of the input have to lie by their

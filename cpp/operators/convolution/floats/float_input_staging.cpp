@@ -41,11 +41,11 @@ bool padding_pays(const ConvolutionGeometry& geometry) {
          geometry.read_height() > geometry.padding_top && geometry.read_width() > geometry.padding_left;
 }
 
-// Whether an input whose channels are neighbours is copied to be padded: of few channels, whose windows are short runs,
-// which cost more to gather than a copy does, and if these overlap.
+// Whether an input whose channels are neighbours is copied to be padded: of few channels, or of groups, whose windows
+// are short runs, which cost more to gather than a copy does, and if these overlap.
 bool is_worth_padding(const ConvolutionGeometry& geometry) {
   constexpr std::int64_t kFewChannels = 8;
-  return geometry.input_channels <= kFewChannels && !windows_lie_in(geometry) &&
+  return (geometry.input_channels <= kFewChannels || geometry.groups > 1) && !windows_lie_in(geometry) &&
          geometry.read_height() * geometry.read_width() <
              geometry.image_pixels() * geometry.kernel_height * geometry.kernel_width;
 }
@@ -56,22 +56,26 @@ FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, Channe
                                      const ExecutionTarget& target)
     : geometry_(geometry),
       inner_(geometry),
-      reorders_(wanted == Channels::by_place_in_group && geometry.group_input_channels() > 1 && reads_most(geometry)) {
-  const bool padded = !reorders_ && padding_pays(geometry), are_neighbours = geometry.input.c == 1 && !reorders_;
+      reorders_(wanted == Channels::by_place_in_group && geometry.group_input_channels() > 1 && reads_most(geometry)),
+      group_stride_(geometry.group_input_channels() * geometry.input.c) {
+  const bool is_of_product = wanted == Channels::of_group_together;
+  const bool padded = (is_of_product || geometry.groups == 1) && padding_pays(geometry),
+             are_neighbours = geometry.input.c == 1 && !reorders_;
   if (are_neighbours ? !padded || !is_worth_padding(geometry) : !reads_most(geometry)) return;
   copied_height_ = geometry.input_height;
   copied_width_ = geometry.input_width;
   if (padded) add_padding();
   const std::int64_t images = images_at_once(geometry.batch, image_size(inner_));
-  const std::int64_t row = inner_.input_width * inner_.input_channels;
+  const std::int64_t of_group = geometry.group_input_channels(), together = padded ? of_group : geometry.input_channels;
+  const std::int64_t row = inner_.input_width * together;
   if (are_neighbours && images < geometry.batch) {  // fewer at a time keep fewer threads busy
     inner_ = geometry;
     return;
   }
   inner_.batch = images;
-  inner_.input = {inner_.input_height * row, 1, row, inner_.input_channels};
-  const std::int64_t of_group = geometry.group_input_channels();
-  const ChannelStrides copied = reorders_ ? ChannelStrides{1, geometry.groups} : ChannelStrides{of_group, 1};
+  group_stride_ = padded ? inner_.input_height * row : of_group;
+  inner_.input = {inner_.input_height * row * (inner_.input_channels / together), 1, row, together};
+  const ChannelStrides copied = reorders_ ? ChannelStrides{1, geometry.groups} : ChannelStrides{group_stride_, 1};
   const ChannelStrides given = {of_group * geometry.input.c, geometry.input.c};
   copy_.emplace(image_layout(inner_, images, copied_height_, copied_width_, inner_.input, copied),
                 image_layout(inner_, images, copied_height_, copied_width_, geometry.input, given), target);
@@ -101,7 +105,8 @@ void FloatInputStaging::clear_padding(float* copies) const {
   const std::int64_t row = inner_.input.h, begin = left_ * inner_.input.w;
   const std::int64_t end = begin + copied_width_ * inner_.input.w, below = top_ + copied_height_;
   if (copied_height_ == inner_.input_height && end - begin == row) return;
-  for (std::int64_t image = 0; image < images(); ++image, copies += inner_.input.n) {
+  const std::int64_t plane = inner_.input_height * row, planes = images() * (inner_.input.n / plane);
+  for (std::int64_t i = 0; i < planes; ++i, copies += plane) {
     std::fill_n(copies, top_ * row, 0.0F);
     for (std::int64_t y = top_; y < below; ++y) {
       std::fill_n(copies + y * row, begin, 0.0F);
@@ -115,8 +120,10 @@ std::string FloatInputStaging::describe() const {
   if (!copy_) return "";
   const bool padded = copied_height_ != inner_.input_height || copied_width_ != inner_.input_width;
   return std::string("staging: input through ") + (padded ? "padded " : "") +
-         (reorders_ ? "{N, H, W, channel of the group, group}" : "{N, H, W, C}") + " copies of " +
-         std::to_string(images()) + " of " + counted(geometry_.batch, "image") + ", because " +
+         (reorders_                                                        ? "{N, H, W, channel of the group, group}"
+          : geometry_.groups > 1 && inner_.input.w < inner_.input_channels ? "{N, group, H, W, channel of the group}"
+                                                                           : "{N, H, W, C}") +
+         " copies of " + std::to_string(images()) + " of " + counted(geometry_.batch, "image") + ", because " +
          (reorders_                ? "channels lie by their place in a group then\n"
           : geometry_.input.c != 1 ? "its channels are not neighbours\n"
                                    : "windows are read as they lie then\n");

@@ -7,6 +7,8 @@
 // are copied all at once, or not. Channels of groups may be wanted by their place in the group:
 //
 //   groups a, b, c of two channels   [a0 a1 b0 b1 c0 c1] -> [a0 b0 c0 a1 b1 c1]
+//
+// Otherwise groups whose windows are read as they lie are images of their own, one behind the other.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +34,8 @@ class FloatInputStaging {
   bool lies_by_place_in_group() const {
     return reorders_ || (inner_.groups == inner_.input_channels && inner_.input.c == 1);
   }
+  // Elements from the first channel of a group to that of the next, in inner()'s input.
+  std::int64_t group_stride() const { return group_stride_; }
   // How many images run() copies, all of them where it copies none.
   std::int64_t images() const { return inner_.batch; }
 
@@ -49,6 +53,7 @@ class FloatInputStaging {
 
   ConvolutionGeometry geometry_, inner_;
   bool reorders_;
+  std::int64_t group_stride_;
   std::int64_t top_ = 0, left_ = 0;                    // rows and columns of padding before an image
   std::int64_t copied_height_ = 0, copied_width_ = 0;  // of an image, in a copy
   std::optional<StridedCopy> copy_;

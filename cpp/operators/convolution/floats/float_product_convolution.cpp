@@ -68,8 +68,12 @@ bool has_negative_zero(const float* values, std::int64_t count) {
 
 class FloatProductConvolution final : public FloatConvolutionAlgorithm {
  public:
-  FloatProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry), target_(target), windows_(geometry), panels_(geometry, target.kernels()) {
+  FloatProductConvolution(const ConvolutionGeometry& geometry, std::int64_t group_stride, const ExecutionTarget& target)
+      : geometry_(geometry),
+        target_(target),
+        group_stride_(group_stride),
+        windows_(geometry),
+        panels_(geometry, target.kernels()) {
     if (geometry.pointwise() && geometry.input.c == 1) {
       input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
     }
@@ -150,6 +154,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
+  std::int64_t group_stride_;
   FloatWindows windows_;
   FloatFilterPanels panels_;
   std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
@@ -172,7 +177,7 @@ void FloatProductConvolution::choose_tiles() {
   const std::int64_t columns = geometry_.group_output_channels();
   const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
   tile_columns_ = rows_ == Rows::gathered || rows_ == Rows::taps ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
-  const std::int64_t run = geometry_.kernel_width * geometry_.input_channels;
+  const std::int64_t run = geometry_.kernel_width * geometry_.group_input_channels();
   if (is_narrow()) {
     const bool in_runs = rows_ == Rows::windows && run > kNarrowPanelTerms;
     const std::int64_t most = has_few_pixels() ? geometry_.reduction() : kNarrowPanelTerms;
@@ -202,7 +207,7 @@ FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task
 FloatProductConvolution::Terms FloatProductConvolution::terms_from(std::int64_t k) const noexcept {
   const std::int64_t left = geometry_.reduction() - k;
   if (rows_ != Rows::windows) return {.runs = 1, .terms = std::min(block_terms_, left)};
-  const std::int64_t run = geometry_.kernel_width * geometry_.input_channels, done = k % run;
+  const std::int64_t run = geometry_.kernel_width * geometry_.group_input_channels(), done = k % run;
   if (done == 0 && run <= block_terms_) return {.runs = std::min(block_terms_, left) / run, .terms = run};
   return {.runs = 1, .terms = std::min(block_terms_, run - done)};
 }
@@ -231,7 +236,7 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
 void FloatProductConvolution::add_products(const FloatConvolutionDispatch& dispatch, const Tile& tile, float* sums,
                                            std::int64_t sums_row, float* windows) const noexcept {
   const std::int64_t terms_of_window = geometry_.reduction();
-  const float* input = dispatch.input + tile.group * geometry_.group_input_channels() * geometry_.input.c;
+  const float* input = dispatch.input + tile.group * group_stride_;
   const float* filter = dispatch.filter + tile.group * panels_.group_floats() + tile.column * terms_of_window;
   const std::int64_t channel = tile.group * geometry_.group_output_channels() + tile.column;
   const bool gathers = rows_ == Rows::gathered || rows_ == Rows::taps;
@@ -271,7 +276,7 @@ bool FloatProductConvolution::add_taps_in_place(const FloatConvolutionDispatch& 
   if (!panels_.are_finite(dispatch.filter)) return false;
   const std::int64_t channels = geometry_.group_input_channels(), terms_of_window = geometry_.reduction();
   const std::int64_t most = in_equal_parts(channels, is_narrow() ? kNarrowPanelTerms : kFloatBlockTerms, 1);
-  const float* input = dispatch.input + tile.group * channels;
+  const float* input = dispatch.input + tile.group * group_stride_;
   const float* filter = dispatch.filter + tile.group * panels_.group_floats() + tile.column * terms_of_window;
   const float* bias = dispatch.bias;
   if (bias != nullptr) bias += tile.group * geometry_.group_output_channels() + tile.column;
@@ -326,7 +331,7 @@ void FloatProductConvolution::add_tap_in_place(const Tile& tile, std::int64_t ta
 // Of the terms from k on of windows in the input; block has all but where these are.
 void FloatProductConvolution::add_products_in_place(const float* input, const Tile& tile, std::int64_t k,
                                                     FloatProductBlock block) const noexcept {
-  const std::int64_t run_terms = geometry_.kernel_width * geometry_.input_channels;
+  const std::int64_t run_terms = geometry_.kernel_width * geometry_.group_input_channels();
   input += k / run_terms * geometry_.dilation_height * geometry_.input.h + k % run_terms;
   float* sums = block.sums;
   block.a_row_stride = as_size(geometry_.stride_width * geometry_.input.w);
@@ -351,8 +356,9 @@ void FloatProductConvolution::scatter(const float* sums, const Tile& tile, float
 }  // namespace
 
 std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
+                                                                          std::int64_t group_stride,
                                                                           const ExecutionTarget& target) {
-  return std::make_unique<FloatProductConvolution>(geometry, target);
+  return std::make_unique<FloatProductConvolution>(geometry, group_stride, target);
 }
 
 }  // namespace dmlcpu

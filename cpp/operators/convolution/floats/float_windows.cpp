@@ -20,14 +20,16 @@ inline void copy_floats(const float* from, std::int64_t count, float* to) noexce
 }  // namespace
 
 bool windows_are_runs(const ConvolutionGeometry& geometry) {
-  constexpr std::int64_t kLeastWidth = 12;
-  return geometry.groups == 1 && geometry.dilation_width == 1 && geometry.output_width >= kLeastWidth &&
-         geometry.kernel_width <= kMostJoinedTerms / geometry.input_channels;
+  // Windows of groups take longer to gather, for fewer outputs.
+  constexpr std::int64_t kLeastWidth = 12, kLeastWidthOfGroups = 6;
+  return geometry.dilation_width == 1 &&
+         geometry.output_width >= (geometry.groups > 1 ? kLeastWidthOfGroups : kLeastWidth) &&
+         geometry.kernel_width <= kMostJoinedTerms / geometry.group_input_channels();
 }
 
 bool windows_lie_in(const ConvolutionGeometry& geometry) {
   return windows_are_runs(geometry) && geometry.windows_inside() && geometry.input.c == 1 &&
-         geometry.input.w == geometry.input_channels;
+         geometry.input.w == geometry.group_input_channels();
 }
 
 FloatWindows::FloatWindows(const ConvolutionGeometry& geometry)

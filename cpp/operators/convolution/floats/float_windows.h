@@ -12,8 +12,8 @@ namespace dmlcpu {
 // rows are long enough to be rows of a product of their own.
 bool windows_are_runs(const ConvolutionGeometry& geometry);
 
-// Whether they are and the input has all that windows read, its channels and pixels being neighbours: the runs lie in
-// it.
+// Whether they are and the input has all that windows read, its channels of a group and pixels being neighbours: the
+// runs lie in it.
 bool windows_lie_in(const ConvolutionGeometry& geometry);
 
 class FloatWindows {
