@@ -14,7 +14,6 @@ import re
 import shlex
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -38,35 +37,34 @@ def run(*command: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[str]]:
-    """The compiler's command line for each file of the library, as the build has it."""
-    build = tmp_path_factory.mktemp("build")
-    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DDMLCPU_BINDINGS=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
-    entries = json.loads((build / "compile_commands.json").read_text())
-    return {Path(entry["file"]): shlex.split(entry["command"]) for entry in entries}
+def entries(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """What the build says of each file of the library; kernels and dispatcher compiled, once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    build = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "objects"
+    build.mkdir(exist_ok=True)
+    with (build / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (build / "complete").exists():
+            options = ("DMLCPU_BINDINGS=OFF", "CMAKE_EXPORT_COMPILE_COMMANDS=ON", "CMAKE_CXX_FLAGS_RELEASE=-O0")
+            run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *(f"-D{option}" for option in options))
+            kernels = (entry["output"] for entry in compiled(build) if KERNELS in Path(entry["file"]).parents)
+            run("cmake", "--build", build, "--target", *(os.path.relpath(output, build) for output in kernels))
+            (build / "complete").touch()
+    return compiled(build)
+
+
+def compiled(build: Path) -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = json.loads((build / "compile_commands.json").read_text())
+    return [entry for entry in entries if ROOT in Path(entry["file"]).parents]  # without precompiled headers
 
 
 @pytest.fixture(scope="module")
-def objects(commands: dict[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """The object of each kernel file, and of the dispatcher, without optimisation: compiled by one of the workers."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "objects"
-    folder.mkdir(exist_ok=True)
-    sources = {source.relative_to(KERNELS).with_suffix(""): source for source in commands if KERNELS in source.parents}
-    targets = {name: folder / f"{'_'.join(name.parts)}.o" for name in sources}
-
-    def compile_object(name: Path) -> None:
-        command = commands[sources[name]]
-        flags = [flag for flag in command[1:] if flag.startswith(("-I", "-D", "-W", "-f", "-m", "-std="))]
-        run(command[0], *flags, "-O0", "-c", sources[name], "-o", targets[name])
-
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "complete").exists():
-            with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-                list(pool.map(compile_object, sources))
-            (folder / "complete").touch()
-    return targets
+def objects(entries: list[dict[str, str]]) -> dict[Path, Path]:
+    """The object of each kernel file, and of the dispatcher, without optimisation."""
+    files = {Path(entry["file"]): Path(entry["output"]) for entry in entries}
+    return {
+        file.relative_to(KERNELS).with_suffix(""): output for file, output in files.items() if KERNELS in file.parents
+    }
 
 
 def object_of(objects: dict[Path, Path], name: Path) -> Path:
@@ -108,7 +106,8 @@ def test_touches_no_registers_of_better_cpus(objects: dict[Path, Path], name: Pa
     assert [line for line in code.splitlines() if forbidden.search(line)] == []
 
 
-def test_only_kernels_have_flags_of_an_instruction_set(commands: dict[Path, list[str]]) -> None:
-    flagged = {source for source, command in commands.items() if any(flag.startswith("-m") for flag in command)}
-    assert {source for source in flagged if not source.is_relative_to(KERNELS)} == set()
-    assert {source for source in flagged if source.stem in ("dispatch", "scalar")} == set()
+def test_only_kernels_have_flags_of_an_instruction_set(entries: list[dict[str, str]]) -> None:
+    commands = {Path(entry["file"]): shlex.split(entry["command"]) for entry in entries}
+    flagged = {file for file, command in commands.items() if any(flag.startswith("-m") for flag in command)}
+    assert {file for file in flagged if not file.is_relative_to(KERNELS)} == set()
+    assert {file for file in flagged if file.stem in ("dispatch", "scalar")} == set()
