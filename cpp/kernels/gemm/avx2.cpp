@@ -275,6 +275,7 @@ void multiply(const GemmBlock& block) noexcept {
 
 constinit const GemmKernels avx2::gemm = {.mr = kMr,
                                           .nr = kNr,
+                                          .least_tile = kNr / 2,
                                           .kr = kKr,
                                           .products_per_cycle = 32,
                                           .least_columns = kNr,

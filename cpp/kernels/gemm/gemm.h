@@ -125,9 +125,10 @@ using OrderFunction = void (*)(const std::uint8_t* panel, std::size_t segments, 
 struct GemmKernels {
   // Rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins short ones.
   std::size_t mr;
-  std::size_t nr;             // columns of a panel
-  std::size_t kr;             // k is a multiple of it
-  double products_per_cycle;  // each with its addition, at best; for choices of algorithms
+  std::size_t nr;               // columns of a panel
+  std::size_t least_tile = 16;  // columns that those of the last panel are rounded up to
+  std::size_t kr;               // k is a multiple of it
+  double products_per_cycle;    // each with its addition, at best; for choices of algorithms
   // Beside products, of 32 rows and of these by 16 columns, for choices of kernels.
   double cycles_of_rows = 0.0;
   double cycles_of_area = 0.0;

@@ -1,5 +1,5 @@
-// Two vectors of lanes as one: each operation of scalar.inl.h is done to both, one after the other, so that two chains
-// of operations that wait for each other are under way at once.
+// Two vectors of lanes as one: the operations of scalar.inl.h that functions of one input need are done to both, one
+// after the other, so that two chains of operations that wait for each other are under way at once.
 // Included inside the namespace `paired` within the unnamed one of a kernel file, behind the lanes of an instruction
 // set in the namespace `single` beside it.
 

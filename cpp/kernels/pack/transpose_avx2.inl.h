@@ -78,14 +78,14 @@ inline __attribute__((always_inline)) void transpose_whole(const TransposeBlock&
   }
 }
 
-// All rows by at least as many columns as these tiles have, from the first column on. What is left at an end is taken
-// with its neighbours once more.
+// All rows by at least as many columns as these tiles have. What is left at an end is taken with its neighbours once
+// more.
 template <bool is_high>
-void transpose_columns(const TransposeBlock& whole, std::size_t first_column) noexcept {
+void transpose_columns(const TransposeBlock& whole) noexcept {
   constexpr std::size_t kRows = is_high ? 32 : 16, kColumns = is_high ? 16 : 32;
   const TransposeBlock block = whole;  // a copy: bytes of output could alias the original
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
-  for (std::size_t next = first_column; next < block.columns; next += kColumns) {
+  for (std::size_t next = 0; next < block.columns; next += kColumns) {
     const std::size_t column = next + kColumns <= block.columns ? next : block.columns - kColumns;
     for (std::size_t row = 0; row < block.rows; row += kRows) {
       const std::size_t first = row + kRows <= block.rows ? row : block.rows - kRows;
@@ -122,7 +122,7 @@ void transpose_parts(const TransposeBlock& block) noexcept {
 
 void transpose(const TransposeBlock& block) noexcept {
   if (block.rows <= 4 && block.rows != 0 && block.output_row_stride == block.rows) return transpose_few(block);
-  if (block.rows >= 32 && block.columns >= 16 && block.columns < 32) return transpose_columns<true>(block, 0);
-  if (block.rows >= 16 && block.columns >= 32) return transpose_columns<false>(block, 0);
+  if (block.rows >= 32 && block.columns >= 16 && block.columns < 32) return transpose_columns<true>(block);
+  if (block.rows >= 16 && block.columns >= 32) return transpose_columns<false>(block);
   transpose_parts(block);
 }

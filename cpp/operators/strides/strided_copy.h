@@ -6,7 +6,7 @@
 //   runs         the innermost axis is contiguous in both           slices, concatenation, tensors that are one run
 //   fill         it is contiguous in the output, one element long   broadcast, padding
 //                in the input
-//   doubled      two of each element of a row, and of each row   images of twice the size
+//   doubled      two of each element, and of each row               images of twice the size
 //   transposed   another axis is contiguous in the input            {N, C, H, W} memory to {N, H, W, C} and back
 //   elements     all else                                           steps of two and more
 //

@@ -11,7 +11,7 @@
 namespace dmlcpu {
 namespace {
 
-// What tells that all elements are finite, as far from the end as packed filters are aligned.
+// What tells that all elements are finite: all of a cache line, since equal packed filters are found by their bytes.
 constexpr std::int64_t kFlagFloats = 16;
 
 bool is_finite(const float* values, std::int64_t count) {
@@ -52,8 +52,10 @@ void FloatFilterPanels::pack(const float* filter, float* packed) const {
     packed += geometry_.reduction() * stride;
     first += count;
   }
-  if (taps() > 1)
-    *packed = is_finite(packed - geometry_.groups * group_floats(), geometry_.groups * group_floats()) ? 1.0F : 0.0F;
+  if (taps() > 1) {
+    const std::int64_t count = geometry_.groups * group_floats();
+    std::fill_n(packed, kFlagFloats, is_finite(packed - count, count) ? 1.0F : 0.0F);
+  }
 }
 
 // Output channels are rows of the filter, and columns of the panel: what is contiguous in a row, channels or taps, is

@@ -58,8 +58,7 @@ FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, Channe
       inner_(geometry),
       reorders_(wanted == Channels::by_place_in_group && geometry.group_input_channels() > 1 && reads_most(geometry)),
       group_stride_(geometry.group_input_channels() * geometry.input.c) {
-  const bool is_of_product = wanted == Channels::of_group_together;
-  const bool padded = (is_of_product || geometry.groups == 1) && padding_pays(geometry),
+  const bool padded = wanted == Channels::of_group_together && padding_pays(geometry),
              are_neighbours = geometry.input.c == 1 && !reorders_;
   if (are_neighbours ? !padded || !is_worth_padding(geometry) : !reads_most(geometry)) return;
   copied_height_ = geometry.input_height;

@@ -53,11 +53,12 @@ std::int64_t in_equal_parts(std::int64_t count, std::int64_t most, std::int64_t 
 }
 
 // Whether taps are multiplied one after the other, each with the pixels of an output row that have it in the image:
-// those of dilated windows, of which more lie in the padding. Of fewer channels adding up sums so often costs more.
+// those of dilated windows, of which more lie in the padding. Of fewer channels adding up sums so often costs more, and
+// rows of fewer pixels leave tiles of registers empty.
 bool taps_lie_in(const ConvolutionGeometry& geometry) {
-  constexpr std::int64_t kLeastChannels = 64;
+  constexpr std::int64_t kLeastChannels = 64, kLeastWidth = kRegisterRows;
   return geometry.input.c == 1 && geometry.dilation_width > 1 && geometry.kernel_width > 1 &&
-         geometry.group_input_channels() >= kLeastChannels && geometry.batch * geometry.image_pixels() > kFewPixels;
+         geometry.group_input_channels() >= kLeastChannels && geometry.output_width >= kLeastWidth;
 }
 
 bool has_negative_zero(const float* values, std::int64_t count) {

@@ -68,10 +68,10 @@ double share_of_taps(const ConvolutionGeometry& geometry) {
          share_inside(geometry.output_width, geometry.dilation_width, geometry.padding_left, geometry.input_width);
 }
 
-// Of whole tiles of channels, the narrowest ones: half a panel on `avx2`, 16 elsewhere.
+// Of whole tiles of channels, the narrowest ones.
 double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  const std::size_t narrow_tile = target.isa == Isa::avx2 ? 8 : 16;
-  const auto channels = static_cast<double>(round_up(as_size(geometry.output_channels), narrow_tile));
+  const std::size_t least_tile = target.kernels().gemm->least_tile;
+  const auto channels = static_cast<double>(round_up(as_size(geometry.output_channels), least_tile));
   return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) * channels *
          as_number(geometry.reduction()) * share_of_taps(geometry) * slowdown_of_products(target) /
          target.kernels().gemm->products_per_cycle / target.num_threads;
