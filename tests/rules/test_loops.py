@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.models.loops import MOST_NODES
+from dmlcpu.onnx.models.loops import FEW_COUNTS, MOST_COUNTS, MOST_NODES
 from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder, assert_like_onnxruntime, coded, floats, reasons_of, results_of_onnxruntime, steps_of
 from template_checks import assert_templates_follow_the_rules
@@ -149,7 +149,9 @@ def test_no_steps_and_too_many(steps: str) -> None:
     for result, expected in zip(session.run(None, {"x": X}), results_of_onnxruntime(model, {"x": X}), strict=True):
         np.testing.assert_array_equal(result, expected)
     [part] = session.partitions()
-    assert [*part.reasons.values()] == [f"a loop of {steps} steps"]
+    assert [*part.reasons.values()] == [
+        "a loop of no or too many steps, or of another number of them than the first ones"
+    ]
 
 
 def bags(rng: np.random.Generator) -> Builder:
@@ -287,11 +289,24 @@ def test_steps_of_the_first_counts_are_kept(random_numbers: np.random.Generator)
     first = model.loops.of(node, 3, MOST_NODES)
     assert first is not None
     assert len({step.name for step in first.graph.nodes}) == len(first.graph.nodes) == 3 * 8 + 2
+    few = [model.loops.of(node, count, MOST_NODES, FEW_COUNTS) is not None for count in range(1, 50)]
+    assert few == [True, False, True] + [False] * 46
     made = [model.loops.of(node, count, MOST_NODES) is not None for count in range(1, 50)]
-    assert made == [True, False, True] + [False] * 46
+    assert made == [True] * MOST_COUNTS + [False] * (49 - MOST_COUNTS)
     assert model.loops.of(node, 3, MOST_NODES) is first
     assert model.loops.of(node, 3, first.size - 1) is None
     assert model.loops.of(node, 3, first.size) is first
+
+
+def test_counts_that_are_fed_are_all_unrolled() -> None:
+    """Each is a variant of its own anyway."""
+    body = "b (int64 i, bool c, float[3] v) => (bool d, float[3] u) { d = Identity(c) u = Abs(v) }"
+    text = f"g (int64 n, float[3] x) => (float[3] y) <bool t = {{1}}> {{ y = Loop (n, t, x) <body = {body}> }}"
+    session = dmlcpu.InferenceSession(parsed(text).SerializeToString())
+    for count in range(2, 2 + MOST_COUNTS):
+        feeds = {"n": np.int64(count), "x": X}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], np.abs(X))
+        assert [part.provider for part in session.partitions({"x": (3,)}, {"n": count})] == ["dmlcpu"]
 
 
 def nested(trips: int, levels: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,21 @@ def test_scans_of_one_count_too_many_have_one_template(
         shapes = {"y": (length, 2, 3), "z": (length, 3)}
         assert {part.provider for part in session.partitions(shapes)} == {provider}
     assert len(session._plans.variants.whole.templates._templates) == 2
+
+
+def test_scans_are_unrolled_for_more_counts_without_onnxruntime(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else runs them."""
+    model = of_free_length().build()
+    shapes = [{"x": (2, 3), "y": (length, 2, 3), "z": (length, 3)} for length in (4, 7, 5, 3, 1, 9)]
+    feeds = [{name: floats(random_numbers, shape) for name, shape in of_run.items()} for of_run in shapes]
+    expected = [results_of_onnxruntime(model, of_run) for of_run in feeds]
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    session = dmlcpu.InferenceSession(model)
+    for of_run, results in zip(feeds, expected, strict=True):
+        for ours, result in zip(session.run(None, of_run), results, strict=True):
+            np.testing.assert_allclose(ours, result, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

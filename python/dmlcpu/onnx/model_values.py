@@ -13,7 +13,7 @@ import onnx
 
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.graph.lengths import UnfitShapesError, at_hand, decided_by, derived
+from dmlcpu.graph.lengths import UnfitShapesError, decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.computed_once import computed_once
 from dmlcpu.onnx.constant_arrays import Array, ArrayType, Constant, FreeArray
@@ -30,7 +30,7 @@ from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.zero_point_types import check_zero_points
-from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, step_count
+from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, most_counts, step_count
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type
 from dmlcpu.shown_values import counted
@@ -205,8 +205,9 @@ class ModelValues:
         try:
             count = step_count(node, self.values)
             steps = None
-            if count is not None and self._model.loops.takes(node, count, self._most_steps):
-                steps = self._model.loops.of(node, int(count), self._most_steps)
+            most = self._most_steps, most_counts(node, self.independent)
+            if count is not None and self._model.loops.takes(node, count, *most):
+                steps = self._model.loops.of(node, int(count), *most)
         except InvalidModelError:  # it is told what is wrong
             raise
         except MALFORMED as error:
@@ -214,7 +215,7 @@ class ModelValues:
         if count is None:
             raise NotNative("only a run tells how many steps it takes")
         if steps is None:
-            raise NotNative(f"a loop of {at_hand([count])[0]} steps")
+            raise NotNative("a loop of no or too many steps, or of another number of them than the first ones")
         if count * self._bytes_read_by(node) > _MOST_REPEATED_BYTES:
             raise NotNative(f"a loop of {count} steps by large constants, which each step would have for itself")
         self._most_steps -= steps.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 import numpy as np
@@ -12,13 +12,14 @@ import onnx
 from dmlcpu.graph.lengths import length_by
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.folding import is_computed_beforehand
-from dmlcpu.onnx.models.loops import walked_along
+from dmlcpu.onnx.missing_package import has_onnxruntime
+from dmlcpu.onnx.models.loops import FEW_COUNTS, MOST_COUNTS, walked_along
 from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Value
 
-__all__ = ["LOOPS", "has_native_steps", "is_true", "step_count"]
+__all__ = ["LOOPS", "has_native_steps", "is_true", "most_counts", "step_count"]
 
 LOOPS: Final = frozenset({"Loop", "Scan"})
 """Operators that repeat a graph within them."""
@@ -62,6 +63,19 @@ def step_count(node: Node, values: Mapping[str, Value]) -> int | None:
     if not isinstance(number, Constant) or number.dtype != np.int64 or math.prod(number.shape) != 1:
         return None
     return length_by(_only, number.source)
+
+
+def most_counts(node: Node, independent: Container[str]) -> int:
+    """Return how many counts of steps a loop is unrolled for: few, if they follow from lengths.
+
+    Of each value of an input, plans are of their own anyway; and without onnxruntime nobody else runs a loop.
+
+    Args:
+        node: A loop.
+        independent: Names of values that follow neither from inputs nor from their lengths.
+    """
+    follows_from_lengths = node.operator == "Scan" or node.inputs[0] not in independent
+    return FEW_COUNTS if follows_from_lengths and has_onnxruntime() else MOST_COUNTS
 
 
 def _only(array: Array) -> int:

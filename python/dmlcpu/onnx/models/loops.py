@@ -27,14 +27,18 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import constant_of
 
-__all__ = ["MOST_NODES", "Loops", "walked_along"]
+__all__ = ["FEW_COUNTS", "MOST_COUNTS", "MOST_NODES", "Loops", "walked_along"]
 
 MOST_NODES: Final = 2048
 """Nodes of all steps of all loops of a model, those within steps among them: planning takes about 50 us each."""
-# Each count of steps has nodes and plans of its own, which take 20 to 100 ms to make and are kept: a run gains some
-# tenths of one. Two are those of a prompt and of its steps, or of whole batches and the last one; where there are more,
-# lengths vary, and one template in which the loop stays as it is serves all others.
-_MOST_COUNTS: Final = 2
+MOST_COUNTS: Final = 8
+"""Of steps that a loop is unrolled for: each has nodes and plans of its own, which are kept."""
+FEW_COUNTS: Final = 2
+"""Such counts where one template, in which another runtime has the loop, serves all others.
+
+An unrolled loop takes 20 to 100 ms to plan, of which a run gains some tenths of one. Two counts are those of a prompt
+and of its steps, or of whole batches and the last one; where there are more, lengths vary.
+"""
 _FIRST_SCAN_WITHOUT_BATCH: Final = 9
 _FIRST_UNSQUEEZE_OF_COMPUTED_AXES: Final = 13
 
@@ -155,29 +159,30 @@ class Loops:
         self._names: dict[str, _Names] = {}
         self._made: dict[str, dict[int, Steps]] = {}  # by the loop, and how many steps there are
 
-    def takes(self, node: Node, count: int, most: int) -> bool:
+    def takes(self, node: Node, count: int, most: int, most_counts: int = MOST_COUNTS) -> bool:
         """Return whether a loop of so many steps may be unrolled: few enough, and not of one count too many.
 
         Of a count that follows from lengths which are known only later, this alone is decided: what is planned for a
         loop that stays as it is is the same for many counts.
 
         Args:
-            node, count, most: As of ``of``.
+            node, count, most, most_counts: As of ``of``.
         """
         body, made = _body_of(node), self._made.get(node.name, {})
         if body is None:
             return False
-        return decided_by(_is_among, count, most // max(body.size, 1), *(made if len(made) == _MOST_COUNTS else ()))
+        return decided_by(_is_among, count, most // max(body.size, 1), *(made if len(made) >= most_counts else ()))
 
-    def of(self, node: Node, count: int, most: int) -> Steps | None:
+    def of(self, node: Node, count: int, most: int, most_counts: int = MOST_COUNTS) -> Steps | None:
         """Return all steps; None of too many nodes, or of none, and where the parts of a loop do not fit together.
 
-        None, too, of another count than the first two that were asked for.
+        None, too, of another count than the first ones that were asked for.
 
         Args:
             node: A Loop or a Scan.
             count: How many steps there are.
             most: How many nodes they may have.
+            most_counts: How many counts have steps.
 
         Raises:
             InvalidModelError: The nodes of a step do not fit together.
@@ -186,7 +191,7 @@ class Loops:
         made = of_node.get(count)
         if made is None:
             body = _body_of(node)
-            if body is None or len(of_node) == _MOST_COUNTS or not 0 < body.size * count <= most:
+            if body is None or len(of_node) >= most_counts or not 0 < body.size * count <= most:
                 return None
             if node.name not in self._names:
                 self._names[node.name] = _Names(self._inliner, node)
