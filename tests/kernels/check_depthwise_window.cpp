@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <deque>
+#include <functional>
+#include <iterator>
 
 #include "check.h"
 #include "reference.h"
@@ -15,6 +19,53 @@ struct Shape {
   std::size_t row_stride() const { return pixels * pixel_stride() + gap; }
   std::size_t outputs() const { return (rows - 1) * row_stride() + (pixels - 1) * pixel_stride() + channels; }
 };
+
+// The codes of a 3x3 window, by rows, at the limits of kernels that add up products of pairs, and of sets of pairs, in
+// 16 bits: 128 for those of a pair that are of one sign, and 257 in magnitude for those of columns 0 and 1 of rows 0
+// and 1, and for all others. Beyond them is one code, one pair or one set, as `excess` says.
+enum class Excess { none, code, pair, set };
+
+using Taps = std::array<int, 9>;
+
+bool pairs_are_within(const Taps& taps) {
+  static constexpr std::size_t kPairs[][2] = {{0, 3}, {1, 4}, {2, 5}, {6, 7}, {7, 8}};
+  return std::all_of(std::begin(kPairs), std::end(kPairs), [&](const auto& pair) {
+    const int a = taps[pair[0]], b = taps[pair[1]];
+    return std::max(a, 0) + std::max(b, 0) <= 128 && std::max(-a, 0) + std::max(-b, 0) <= 128;
+  });
+}
+
+Taps draw_limits(Check& check, Excess excess) {
+  static constexpr std::size_t kFirstSet[] = {0, 1, 3, 4}, kSecondSet[] = {2, 5, 6, 7, 8};
+  Taps taps = {};
+  if (excess == Excess::code) {  // of filters with zero points
+    taps[check.below(9)] = 128;
+    return taps;
+  }
+  if (excess == Excess::pair) {
+    const bool first = check.one_in(2);
+    taps[first ? 0 : 7] = check.one_in(2) ? 127 : 2;
+    taps[first ? 3 : 8] = 129 - taps[first ? 0 : 7];
+    if (check.one_in(2)) std::transform(taps.begin(), taps.end(), taps.begin(), std::negate<int>());
+    return taps;
+  }
+  const bool first_exceeds = check.one_in(2);
+  const auto draw_set = [&](int sum, const auto& set) {
+    for (const std::size_t tap : set) {
+      const int most = std::min(sum, 127);
+      taps[tap] =
+          tap == set[std::size(set) - 1] ? sum : static_cast<int>(check.below(static_cast<std::size_t>(most) + 1));
+      sum -= taps[tap];
+      if (check.one_in(2)) taps[tap] = -taps[tap];
+    }
+    return std::abs(taps[set[std::size(set) - 1]]) <= 127;
+  };
+  const int excess_sum = excess == Excess::set ? 258 : 257;
+  while (!(draw_set(first_exceeds ? excess_sum : 257, kFirstSet) &&
+           draw_set(first_exceeds ? 257 : excess_sum, kSecondSet) && pairs_are_within(taps))) {
+  }
+  return taps;
+}
 
 // Operands of channels in their own order, and in that of the kernel.
 class Case {
@@ -48,6 +99,7 @@ class Case {
     }
     output_zero_point_ = check.zero_point();
     output_flip_ = check.flip();
+    if (shape.window == 3 && !check.one_in(3)) draw_limits_of_channels();
   }
 
   void run(Edge edge) {
@@ -109,6 +161,33 @@ class Case {
   }
 
  private:
+  // All channels at the limits, in most cases but one, whose codes exceed them; activations mostly as well.
+  void draw_limits_of_channels() {
+    const std::size_t exceeding = check_.below(2 * shape_.channels);
+    const Excess excess = shape_.has_filter ? check_.one_of({Excess::code, Excess::pair, Excess::set})
+                                            : check_.one_of({Excess::pair, Excess::set});
+    for (std::size_t channel = 0; channel < shape_.channels; ++channel) {
+      for (std::size_t slice = 0; slice < shape_.slices; ++slice) {
+        const Taps taps = draw_limits(check_, channel == exceeding ? excess : Excess::none);
+        const auto [least, most] = std::minmax_element(taps.begin(), taps.end());
+        int zero_point = 0;
+        if (shape_.has_filter) {
+          // Slices share it.
+          if (slice > 0) continue;
+          zero_point = -128 - *least + static_cast<int>(check_.below(static_cast<std::size_t>(256 - *most + *least)));
+          filter_zero_point_[channel] = zero_point;
+        }
+        std::transform(taps.begin(), taps.end(), &filter_[(channel * shape_.slices + slice) * 9],
+                       [&](int tap) { return static_cast<std::int8_t>(tap + zero_point); });
+      }
+    }
+    if (check_.one_in(4)) return;
+    const std::uint8_t least = check_.one_in(2) ? 0 : 255;
+    for (std::vector<std::uint8_t>& codes : codes_) {
+      for (std::uint8_t& code : codes) code = (check_.one_in(2) ? least : 255) ^ input_flip_;
+    }
+  }
+
   std::int32_t reference_sum(std::size_t output_row, std::size_t pixel, std::size_t channel) const {
     std::int64_t sum = offset_[channel], codes = 0;
     const std::size_t rows = shape_.slices * shape_.window;

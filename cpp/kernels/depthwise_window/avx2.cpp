@@ -12,6 +12,8 @@
 // Filters are widened as well, once for a block of channels, and so their zero points are subtracted beforehand: w - wz
 // is within +-255, and two products with 0..255 fit 32 bits. INT8 codes are widened with their sign: code ^ 0x80 is the
 // signed code + 128, and 128 times the filter's sum goes to the offset.
+//
+// 3x3 windows of small codes are not widened: paired_taps.inl.h.
 #include <immintrin.h>
 
 #include <cstring>
@@ -29,6 +31,44 @@ namespace {
 
 constexpr std::size_t kPixels = 4, kChannels = 16;
 constexpr std::size_t kMostPixels = 32;  // whose sums wait: they take 2 KiB of the level-1 cache
+
+// The windows of some pixels: rows of columns that are `step` bytes apart.
+template <std::size_t window>
+struct Windows {
+  const std::uint8_t* rows[window];
+  std::ptrdiff_t step;
+};
+
+// The windows from a column of the input's rows on. Where they reach into the padding they are copied with their share
+// of it.
+template <std::size_t window, std::size_t columns, std::size_t channels>
+inline __attribute__((always_inline)) Windows<window> windows_of(
+    const DepthwiseWindowRun& run, const std::uint8_t* const (&rows)[window], std::ptrdiff_t first,
+    std::uint8_t (&copy)[window][columns][channels]) noexcept {
+  const auto is_within = [&](std::ptrdiff_t column) { return 0 <= column && column < run.columns; };
+  Windows<window> windows = {.rows = {}, .step = run.column_step};
+  if (is_within(first) && is_within(first + static_cast<std::ptrdiff_t>(columns - 1))) {
+    for (std::size_t row = 0; row < window; ++row) windows.rows[row] = rows[row] + first * run.column_step;
+    return windows;
+  }
+  windows.step = channels;
+  for (std::size_t row = 0; row < window; ++row) windows.rows[row] = copy[row][0];
+  for (std::size_t i = 0; i < columns; ++i) {
+    const std::ptrdiff_t column = first + static_cast<std::ptrdiff_t>(i), bytes = column * run.column_step;
+    const bool is_inside = is_within(column);
+    for (std::size_t row = 0; row < window; ++row) {
+      const std::uint8_t* codes = is_inside ? rows[row] + bytes : run.padding;
+      // In pieces that are read again as a whole.
+      for (std::size_t piece = 0; piece < channels; piece += kChannels) {
+        _mm_store_si128(reinterpret_cast<__m128i*>(copy[row][i] + piece),
+                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + piece)));
+      }
+    }
+  }
+  return windows;
+}
+
+#include "kernels/depthwise_window/paired_taps.inl.h"
 
 // 8 lanes of a block in the order of the unpacks, from the first four of vector v and of vector v + 2.
 template <class Element>
@@ -138,12 +178,7 @@ class Channels {
 
   using Sums = __m256i[kPixels][2];
 
-  // The windows of four pixels: rows of columns that are `step` bytes apart.
-  struct Windows {
-    const std::uint8_t* rows[window];
-    std::ptrdiff_t step;
-  };
-  static __attribute__((always_inline)) __m256i widened(const Windows& windows, std::size_t row,
+  static __attribute__((always_inline)) __m256i widened(const Windows<window>& windows, std::size_t row,
                                                         std::size_t column) noexcept {
     const std::uint8_t* codes = windows.rows[row] + static_cast<std::ptrdiff_t>(column) * windows.step;
     const __m128i codes_x16 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
@@ -162,8 +197,8 @@ class Channels {
   }
 
   // All rows of a column but the last.
-  static __attribute__((always_inline)) void add_rows(const Windows& windows, const Filter& filter, std::size_t column,
-                                                      Sums& sums) noexcept {
+  static __attribute__((always_inline)) void add_rows(const Windows<window>& windows, const Filter& filter,
+                                                      std::size_t column, Sums& sums) noexcept {
 #pragma GCC unroll 2
     for (std::size_t i = 0; i < kRowPairs; ++i) {
       const __m256i upper = widened(windows, 2 * i, column), lower = widened(windows, 2 * i + 1, column);
@@ -177,34 +212,12 @@ class Channels {
 
   using Copy = std::uint8_t[window][kColumns][kChannels];
 
-  // The windows of a slice from a column on. Where they reach into the padding they are copied with their share of it.
-  __attribute__((always_inline)) Windows windows_of(std::size_t slice, std::ptrdiff_t first,
-                                                    Copy& copy) const noexcept {
-    const auto& rows = rows_[slice];
-    Windows windows = {.rows = {}, .step = run_.column_step};
-    if (is_within(first) && is_within(first + static_cast<std::ptrdiff_t>(kColumns - 1))) {
-      for (std::size_t row = 0; row < window; ++row) windows.rows[row] = rows[row] + first * run_.column_step;
-      return windows;
-    }
-    windows.step = kChannels;
-    for (std::size_t row = 0; row < window; ++row) windows.rows[row] = copy[row][0];
-    for (std::size_t i = 0; i < kColumns; ++i) {
-      const std::ptrdiff_t column = first + static_cast<std::ptrdiff_t>(i), bytes = column * run_.column_step;
-      const bool is_inside = is_within(column);
-      for (std::size_t row = 0; row < window; ++row) {
-        const std::uint8_t* codes = is_inside ? rows[row] + bytes : run_.padding;
-        _mm_store_si128(reinterpret_cast<__m128i*>(copy[row][i]),
-                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-      }
-    }
-    return windows;
-  }
-
   // Four pixels of a row.
   void sum_pixels(std::size_t first_pixel, std::size_t pixel) noexcept {
     const std::ptrdiff_t first = run_.first_column + static_cast<std::ptrdiff_t>((first_pixel + pixel) * stride);
     alignas(16) Copy copy;
-    Windows windows = windows_of(0, first, copy);  // before there are sums, for which few registers are left beside it
+    Windows<window> windows = windows_of<window>(
+        run_, rows_[0], first, copy);  // before there are sums, for which few registers are left beside it
     Sums sums;
     for (auto& of_pixel : sums) {
       of_pixel[0] = offset_i32x8_[0];
@@ -212,7 +225,7 @@ class Channels {
     }
     sum_windows(windows, filter_[0], sums);
     for (std::size_t slice = 1; slice < slices(); ++slice) {
-      windows = windows_of(slice, first, copy);
+      windows = windows_of<window>(run_, rows_[slice], first, copy);
       sum_windows(windows, filter_[slice], sums);
     }
     for (std::size_t p = 0; p < kPixels; ++p) {
@@ -220,10 +233,9 @@ class Channels {
       sum_i32x8_[pixel + p][1] = sums[p][1];
     }
   }
-  bool is_within(std::ptrdiff_t column) const noexcept { return 0 <= column && column < run_.columns; }
 
   // Adds the windows of a slice.
-  static __attribute__((always_inline)) void sum_windows(const Windows& windows, const Filter& filter,
+  static __attribute__((always_inline)) void sum_windows(const Windows<window>& windows, const Filter& filter,
                                                          Sums& sums) noexcept {
 #pragma GCC unroll 8
     for (std::size_t column = 0; column < kColumns; column += 2) {
@@ -288,6 +300,15 @@ class Channels {
   __m256i sum_i32x8_[kMostPixels][2];  // of a stretch of a row
 };
 
+// Whether these channels are done. By itself, as registers and the stack of the other kernel are full.
+template <std::size_t stride, bool is_signed>
+__attribute__((noinline)) bool convolve_pairs(const DepthwiseWindowRun& run, std::size_t channel, std::size_t number,
+                                              std::size_t lane) noexcept {
+  PairedTaps<stride, is_signed> channels(run, channel, number, lane);
+  if (channels.is_exact()) channels.convolve();
+  return channels.is_exact();
+}
+
 template <std::size_t window, std::size_t stride, bool is_signed, bool has_slices>
 void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
   std::size_t end = 0;
@@ -295,6 +316,13 @@ void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
     const WindowBlock block = next_window_block(run.channels, end);
     end = block.channel + block.channels;
     for (std::size_t quarter = 0; quarter < block.channels / kChannels; ++quarter) {
+      if constexpr (window == 3 && !has_slices) {
+        if (quarter % 2 == 0 && block.channels >= PairedTaps<stride, is_signed>::kChannels &&
+            convolve_pairs<stride, is_signed>(run, block.channel + quarter * kChannels, number, quarter * 4)) {
+          ++quarter;
+          continue;
+        }
+      }
       Channels<window, stride, is_signed, has_slices>(run, block.channel + quarter * kChannels, number, quarter)
           .convolve();
     }
