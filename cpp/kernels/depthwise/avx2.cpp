@@ -18,6 +18,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx2.inl.h"
+#include "kernels/codes/pair_sums_avx2.inl.h"
 
 constexpr std::size_t kLanes = 8, kMostPixels = 4;
 // The windows that filters with zero points take the sums of have accumulators, too.
@@ -40,28 +41,18 @@ class SmallGroups {
   void find(const Block& block, std::size_t groups) noexcept {
     count_ = groups < kMostGroups ? groups : kMostGroups;
     for (std::size_t group = 0; group < count_; ++group) {
+      const std::int8_t* filter = block.filter + group * block.group_bytes;
       __m256i larger_i16x16 = _mm256_setzero_si256();
       for (std::size_t half = 0; half < halves; ++half) {
-        larger_i16x16 = _mm256_max_epi16(larger_i16x16, larger_sums(block.filter + group * block.group_bytes, half));
+        larger_i16x16 = _mm256_max_epi16(larger_i16x16, PairSums(load(filter + 32 * half)).larger());
       }
-      const __m256i exceeding_i16x16 = _mm256_cmpgt_epi16(larger_i16x16, _mm256_set1_epi16(128));
-      are_small_[group] = _mm256_testz_si256(exceeding_i16x16, exceeding_i16x16) != 0;
+      are_small_[group] = all_at_most(larger_i16x16, PairSums::kMost);
     }
   }
   bool operator[](std::size_t group) const noexcept { return group < count_ && are_small_[group]; }
 
  private:
   static constexpr std::size_t kMostGroups = 512;
-
-  // Of each two neighbours, the sum of the positive codes or the negated one of the negative codes, whichever is
-  // larger: products with 0..255 are within 128 * 255 then.
-  static __m256i larger_sums(const std::int8_t* filter, std::size_t half) noexcept {
-    const __m256i codes_i8x32 = load(filter + 32 * half), ones_u8x32 = _mm256_set1_epi8(1);
-    const __m256i positive_i16x16 =
-        _mm256_maddubs_epi16(ones_u8x32, _mm256_max_epi8(codes_i8x32, _mm256_setzero_si256()));
-    const __m256i sum_i16x16 = _mm256_maddubs_epi16(ones_u8x32, codes_i8x32);
-    return _mm256_max_epi16(positive_i16x16, _mm256_sub_epi16(positive_i16x16, sum_i16x16));
-  }
 
   bool are_small_[kMostGroups];
   std::size_t count_;

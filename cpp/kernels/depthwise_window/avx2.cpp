@@ -28,6 +28,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx2.inl.h"
+#include "kernels/codes/pair_sums_avx2.inl.h"
 
 constexpr std::size_t kPixels = 4, kChannels = 16;
 constexpr std::size_t kMostPixels = 32;  // whose sums wait: they take 2 KiB of the level-1 cache

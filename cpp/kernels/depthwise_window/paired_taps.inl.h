@@ -1,5 +1,5 @@
 // 3x3 windows of small codes for AVX2: vpmaddubsw multiplies pairs of taps, of which up to three are added up in 16
-// bits. Included inside the unnamed namespace of a kernel file.
+// bits. Included inside the unnamed namespace of a kernel file, behind codes/pair_sums_avx2.inl.h.
 //
 // 32 channels at a time, whose unpacks make two vectors of 16 channels each, the lower and the upper half of every 16:
 //
@@ -62,17 +62,14 @@ class PairedTaps {
     }
   };
 
-  static bool all_at_most(__m256i values_i16x16, short most) noexcept {
-    const __m256i larger_i16x16 = _mm256_cmpgt_epi16(values_i16x16, _mm256_set1_epi16(most));
-    return _mm256_testz_si256(larger_i16x16, larger_i16x16) != 0;
-  }
   // Whether products of a pair with 0..255 fit 16 bits, and its codes, which filters with zero points may exceed, 8.
   static bool pair_fits(__m256i a_i16x16, __m256i b_i16x16) noexcept {
     const __m256i none = _mm256_setzero_si256(), most_i16x16 = _mm256_max_epi16(a_i16x16, b_i16x16);
     const __m256i positive_i16x16 =
         _mm256_add_epi16(_mm256_max_epi16(a_i16x16, none), _mm256_max_epi16(b_i16x16, none));
     const __m256i negative_i16x16 = _mm256_sub_epi16(positive_i16x16, _mm256_add_epi16(a_i16x16, b_i16x16));
-    return all_at_most(_mm256_max_epi16(positive_i16x16, negative_i16x16), 128) && all_at_most(most_i16x16, 127);
+    return all_at_most(_mm256_max_epi16(positive_i16x16, negative_i16x16), PairSums::kMost) &&
+           all_at_most(most_i16x16, 127);
   }
   static __m256i pair_of(__m256i a_i16x16, __m256i b_i16x16) noexcept {
     return _mm256_or_si256(_mm256_and_si256(a_i16x16, _mm256_set1_epi16(0xff)), _mm256_slli_epi16(b_i16x16, 8));

@@ -28,6 +28,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx2.inl.h"
+#include "kernels/codes/pair_sums_avx2.inl.h"
 #include "kernels/gemm/block_tiles.inl.h"
 #include "kernels/gemm/requantize_avx2.inl.h"
 

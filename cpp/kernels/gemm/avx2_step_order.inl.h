@@ -1,13 +1,12 @@
 // The order of the steps of filters of small codes for avx2.cpp, in which vpmaddubsw is exact.
-// Included inside the unnamed namespace of that file, behind kNr and load_codes.
+// Included inside the unnamed namespace of that file, behind kNr, load_codes and codes/pair_sums_avx2.inl.h.
 
 // The steps of a panel in the order in which it is multiplied: a sum may take its terms in any order, and one loop for
 // each kind of step has no branches to mispredict.
 //
-// vpmaddubsw adds two products in 16 bits. Where neither the positive nor the negative codes of neighbours in k add up
-// to more than 128, the sum of their products with 0..255 is within 255 * 128 and so exact. Of eight k whose pairs fit
-// even two by two, those sums are added in 16 bits before they are widened. Of four k with a pair that does not fit,
-// the even and the odd ones are multiplied apart.
+// vpmaddubsw adds the products of two neighbours in k in 16 bits, which is exact where these pairs fit (PairSums). Of
+// eight k whose pairs fit even two by two, those sums are added in 16 bits before they are widened. Of four k with a
+// pair that does not fit, the even and the odd ones are multiplied apart.
 //
 // Steps are numbered by fours of k, those of a block's segments one after the other.
 struct StepRange {
@@ -60,37 +59,20 @@ class PanelSteps {
         take_eight(step, b);
         if (kStepsOfSplit * splits_ > step + 2 + kLeastSteps) return {};
       }
-      if (k % 8 != 0) take_four(step++, !(PairSums(b).fit() && PairSums(b + 32).fit()));
+      if (k % 8 != 0) take_four(step++, !(pair_sums(b).fit() && pair_sums(b + 32).fit()));
     }
     if (8U * eights_ <= step / 2U) take_eights_as_fours();
     return kStepsOfSplit * splits_ <= step ? found() : StepOrder{};
   }
 
  private:
-  // Of the pairs in four k of 8 columns, the sums of their positive and of their negative codes.
-  struct PairSums {
-    __m256i positive_i16x16, negative_i16x16;
-
-    explicit PairSums(const std::uint8_t* b) noexcept {
-      const __m256i ones_u8x32 = _mm256_set1_epi8(1), b_i8x32 = load_codes(b);
-      positive_i16x16 = _mm256_maddubs_epi16(ones_u8x32, _mm256_max_epi8(b_i8x32, _mm256_setzero_si256()));
-      negative_i16x16 = _mm256_sub_epi16(positive_i16x16, _mm256_maddubs_epi16(ones_u8x32, b_i8x32));
-    }
-    PairSums(const PairSums& a, const PairSums& b) noexcept
-        : positive_i16x16(_mm256_add_epi16(a.positive_i16x16, b.positive_i16x16)),
-          negative_i16x16(_mm256_add_epi16(a.negative_i16x16, b.negative_i16x16)) {}
-
-    __m256i larger() const noexcept { return _mm256_max_epi16(positive_i16x16, negative_i16x16); }
-    bool fit() const noexcept { return all_fit(larger()); }
-  };
-  static bool all_fit(__m256i larger_i16x16) noexcept {
-    const __m256i exceeding_i16x16 = _mm256_cmpgt_epi16(larger_i16x16, _mm256_set1_epi16(128));
-    return _mm256_testz_si256(exceeding_i16x16, exceeding_i16x16) != 0;
-  }
+  // Of the pairs in four k of 8 columns.
+  static PairSums pair_sums(const std::uint8_t* b) noexcept { return PairSums(load_codes(b)); }
+  static bool all_fit(__m256i larger_i16x16) noexcept { return all_at_most(larger_i16x16, PairSums::kMost); }
 
   static bool fits_by_pairs(const std::uint8_t* b, std::size_t k) noexcept {
     for (const std::uint8_t* end = b + k * kNr; b != end; b += 4 * kNr) {
-      if (!(PairSums(b).fit() && PairSums(b + 32).fit())) return false;
+      if (!(pair_sums(b).fit() && pair_sums(b + 32).fit())) return false;
     }
     return true;
   }
@@ -101,8 +83,8 @@ class PanelSteps {
   }
 
   void take_eight(std::uint16_t step, const std::uint8_t* b) noexcept {
-    const PairSums first[2] = {PairSums(b), PairSums(b + 32)};
-    const PairSums second[2] = {PairSums(b + 4 * kNr), PairSums(b + 4 * kNr + 32)};
+    const PairSums first[2] = {pair_sums(b), pair_sums(b + 32)};
+    const PairSums second[2] = {pair_sums(b + 4 * kNr), pair_sums(b + 4 * kNr + 32)};
     const bool fit_by_two =
         all_fit(_mm256_max_epi16(PairSums(first[0], second[0]).larger(), PairSums(first[1], second[1]).larger()));
     outer_[eights_] = step;
