@@ -134,6 +134,8 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   };
 
   bool is_narrow() const { return panels_.columns() < kFloatPanelColumns; }
+  // Tap by tap, too, where a sum comes out that may be another.
+  bool may_gather() const { return rows_ == Rows::gathered || rows_ == Rows::taps; }
   bool has_few_pixels() const { return pixels() <= kFewPixels; }
   std::int64_t pixels() const { return geometry_.batch * geometry_.image_pixels(); }
   std::int64_t column_tiles() const { return divide_up(geometry_.group_output_channels(), tile_columns_); }
@@ -177,13 +179,13 @@ void FloatProductConvolution::choose_tiles() {
   }
   const std::int64_t columns = geometry_.group_output_channels();
   const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
-  tile_columns_ = rows_ == Rows::gathered || rows_ == Rows::taps ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
+  tile_columns_ = may_gather() ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
   const std::int64_t run = geometry_.kernel_width * geometry_.group_input_channels();
   if (is_narrow()) {
     const bool in_runs = rows_ == Rows::windows && run > kNarrowPanelTerms;
     const std::int64_t most = has_few_pixels() ? geometry_.reduction() : kNarrowPanelTerms;
     block_terms_ = in_equal_parts(in_runs ? run : geometry_.reduction(), most, 1);
-  } else if (columns < kFloatPanelColumns && (rows_ == Rows::pixels || rows_ == Rows::windows)) {
+  } else if (columns < kFloatPanelColumns && !may_gather()) {
     block_terms_ *= kFloatPanelColumns / float_panel_row(columns);
   }
   if (target_.num_threads == 1) return;
@@ -240,10 +242,9 @@ void FloatProductConvolution::add_products(const FloatConvolutionDispatch& dispa
   const float* input = dispatch.input + tile.group * group_stride_;
   const float* filter = dispatch.filter + tile.group * panels_.group_floats() + tile.column * terms_of_window;
   const std::int64_t channel = tile.group * geometry_.group_output_channels() + tile.column;
-  const bool gathers = rows_ == Rows::gathered || rows_ == Rows::taps;
   for (std::int64_t k = 0; k < terms_of_window;) {
     const Terms terms = terms_from(k);
-    if (gathers) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
+    if (may_gather()) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
     const std::int64_t whole = tile.columns / panels_.columns() * panels_.columns();
     for (std::int64_t column = 0, columns = 0; column < tile.columns; column += columns) {
       columns = std::min(panels_.columns(), tile.columns - column);
