@@ -362,12 +362,15 @@ void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
 
 template <std::size_t window, std::size_t stride, bool has_slices>
 void convolve_codes(const DepthwiseWindowRun& run) noexcept {
+  // Of volumes, which are rare, all codes are flipped, if by 0: each kind is code that compiles for seconds.
+  constexpr auto unflipped = has_slices ? Activations::flipped : Activations::as_they_are;
+  constexpr auto unflipped_and_summed = has_slices ? Activations::flipped_and_summed : Activations::summed;
   if (run.filter_zero_point == nullptr) {
     (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped, has_slices>
-                         : convolve_blocks<window, stride, Activations::as_they_are, has_slices>)(run);
+                         : convolve_blocks<window, stride, unflipped, has_slices>)(run);
   } else {
     (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped_and_summed, has_slices>
-                         : convolve_blocks<window, stride, Activations::summed, has_slices>)(run);
+                         : convolve_blocks<window, stride, unflipped_and_summed, has_slices>)(run);
   }
 }
 
