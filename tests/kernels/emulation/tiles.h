@@ -25,6 +25,8 @@
 #define _tile_dpbssd emulated_tile_product<std::int8_t, std::int8_t>
 #define _tile_dpbsud emulated_tile_product<std::int8_t, std::uint8_t>
 
+#pragma GCC push_options
+#pragma GCC optimize("O2")  // as in avx512/immintrin.h
 namespace {
 
 struct EmulatedTile {
@@ -112,3 +114,4 @@ void emulated_tile_product(int c_index, int a_index, int b_index) {
 }
 
 }  // namespace
+#pragma GCC pop_options

@@ -29,10 +29,14 @@ using __mmask64 = std::uint64_t;
 
 enum { _CMP_LT_OQ = 17, _CMP_LE_OQ = 18, _CMP_NLT_UQ = 21, _CMP_GE_OQ = 29 };
 
+// Kernels that call these are compiled without optimisation (CMakeLists.txt), under which nothing is inlined but by
+// force: each of these is a call, and a loop.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
 namespace {
 
 template <class Element, class Vector>
-Element element_of(const Vector& vector, std::size_t i) {
+[[gnu::always_inline]] inline Element element_of(const Vector& vector, std::size_t i) {
   Element element;
   std::memcpy(&element, reinterpret_cast<const char*>(&vector) + i * sizeof(Element), sizeof(Element));
   return element;
@@ -40,7 +44,7 @@ Element element_of(const Vector& vector, std::size_t i) {
 
 // A vector of what value_of makes of the number of each element.
 template <class Vector, class Element, class ValueOf>
-Vector vector_of(ValueOf value_of) {
+[[gnu::always_inline]] inline Vector vector_of(ValueOf value_of) {
   Vector vector;
   for (std::size_t i = 0; i < sizeof(Vector) / sizeof(Element); ++i) {
     const auto element = static_cast<Element>(value_of(i));
@@ -50,12 +54,12 @@ Vector vector_of(ValueOf value_of) {
 }
 
 // A function of two vectors, element by element.
-#define EMULATED_BINARY(name, Vector, Element, value)                          \
-  [[maybe_unused]] inline Vector name(const Vector& a, const Vector& b) {      \
-    return vector_of<Vector, Element>([&](std::size_t i) {                     \
-      const auto x = element_of<Element>(a, i), y = element_of<Element>(b, i); \
-      return value;                                                            \
-    });                                                                        \
+#define EMULATED_BINARY(name, Vector, Element, value)                                     \
+  [[maybe_unused]] inline Vector name(const Vector& a, const Vector& b) {                 \
+    return vector_of<Vector, Element>([&](std::size_t i) __attribute__((always_inline)) { \
+      const auto x = element_of<Element>(a, i), y = element_of<Element>(b, i);            \
+      return value;                                                                       \
+    });                                                                                   \
   }
 EMULATED_BINARY(_mm512_add_epi32, __m512i, std::uint32_t, x + y)
 EMULATED_BINARY(_mm512_add_epi64, __m512i, std::uint64_t, x + y)
@@ -75,14 +79,14 @@ EMULATED_BINARY(_mm512_min_ps, __m512, float, x < y ? x : y)
 
 // The same within 128 bits: an element of the result is made of its number there, and of both operands from the first
 // byte of these 128 bits on.
-#define EMULATED_QUARTERS(name, Element, value)                                \
-  [[maybe_unused]] inline __m512i name(const __m512i& a, const __m512i& b) {   \
-    constexpr std::size_t count = 16 / sizeof(Element);                        \
-    return vector_of<__m512i, Element>([&](std::size_t position) {             \
-      const std::size_t i = position % count, quarter = position / count * 16; \
-      const std::uint8_t *of_a = a.bytes + quarter, *of_b = b.bytes + quarter; \
-      return value;                                                            \
-    });                                                                        \
+#define EMULATED_QUARTERS(name, Element, value)                                                   \
+  [[maybe_unused]] inline __m512i name(const __m512i& a, const __m512i& b) {                      \
+    constexpr std::size_t count = 16 / sizeof(Element);                                           \
+    return vector_of<__m512i, Element>([&](std::size_t position) __attribute__((always_inline)) { \
+      const std::size_t i = position % count, quarter = position / count * 16;                    \
+      const std::uint8_t *of_a = a.bytes + quarter, *of_b = b.bytes + quarter;                    \
+      return value;                                                                               \
+    });                                                                                           \
   }
 #define EMULATED_UNPACK(Element, from) element_of<Element>(*(i % 2 == 0 ? of_a : of_b), (from) + i / 2)
 #define EMULATED_PACK(Wide, low, high) \
@@ -99,24 +103,24 @@ EMULATED_QUARTERS(_mm512_packus_epi16, std::uint8_t, EMULATED_PACK(std::int16_t,
 #undef EMULATED_QUARTERS
 
 [[maybe_unused]] inline __m512i _mm512_set1_epi32(std::int32_t value) {
-  return vector_of<__m512i, std::int32_t>([&](std::size_t) { return value; });
+  return vector_of<__m512i, std::int32_t>([&](std::size_t) __attribute__((always_inline)) { return value; });
 }
 [[maybe_unused]] inline __m512i _mm512_set1_epi64(long long value) {
-  return vector_of<__m512i, long long>([&](std::size_t) { return value; });
+  return vector_of<__m512i, long long>([&](std::size_t) __attribute__((always_inline)) { return value; });
 }
 [[maybe_unused]] inline __m512i _mm512_set1_epi16(short value) {
-  return vector_of<__m512i, short>([&](std::size_t) { return value; });
+  return vector_of<__m512i, short>([&](std::size_t) __attribute__((always_inline)) { return value; });
 }
 [[maybe_unused]] inline __m512i _mm512_set1_epi8(char value) {
-  return vector_of<__m512i, char>([&](std::size_t) { return value; });
+  return vector_of<__m512i, char>([&](std::size_t) __attribute__((always_inline)) { return value; });
 }
 [[maybe_unused]] inline __m512 _mm512_set1_ps(float value) {
-  return vector_of<__m512, float>([&](std::size_t) { return value; });
+  return vector_of<__m512, float>([&](std::size_t) __attribute__((always_inline)) { return value; });
 }
 template <class... Integers>
 __m512i _mm512_setr_epi32(Integers... integers) {
   const std::int32_t values[16] = {integers...};
-  return vector_of<__m512i, std::int32_t>([&](std::size_t i) { return values[i]; });
+  return vector_of<__m512i, std::int32_t>([&](std::size_t i) __attribute__((always_inline)) { return values[i]; });
 }
 [[maybe_unused]] inline __m512i _mm512_setzero_si512() { return {}; }
 [[maybe_unused]] inline __m512 _mm512_setzero_ps() { return {}; }
@@ -222,59 +226,65 @@ __m512i emulated_insert(__m512i vector, const Part& part, std::size_t at) {
 
 // Lanes moved.
 [[maybe_unused]] inline __m512i _mm512_permutexvar_epi32(const __m512i& order, const __m512i& a) {
-  return vector_of<__m512i, std::uint32_t>(
-      [&](std::size_t i) { return element_of<std::uint32_t>(a, element_of<std::uint32_t>(order, i) % 16); });
+  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) __attribute__((always_inline)) {
+    return element_of<std::uint32_t>(a, element_of<std::uint32_t>(order, i) % 16);
+  });
 }
 [[maybe_unused]] inline __m512i _mm512_shuffle_i32x4(const __m512i& a, const __m512i& b, int order) {
-  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) {
+  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) __attribute__((always_inline)) {
     const std::size_t quarter = i / 4, from = static_cast<unsigned>(order) >> (2 * quarter) & 3;
     return element_of<std::uint32_t>(quarter < 2 ? a : b, from * 4 + i % 4);
   });
 }
 [[maybe_unused]] inline __m512i _mm512_mask_blend_epi16(__mmask32 mask, const __m512i& a, const __m512i& b) {
-  return vector_of<__m512i, std::uint16_t>(
-      [&](std::size_t i) { return element_of<std::uint16_t>(mask >> i & 1 ? b : a, i); });
+  return vector_of<__m512i, std::uint16_t>([&](std::size_t i) __attribute__((always_inline)) {
+    return element_of<std::uint16_t>(mask >> i & 1 ? b : a, i);
+  });
 }
 
 // Arithmetic of one vector or three.
 [[maybe_unused]] inline __m512i _mm512_abs_epi32(const __m512i& a) {
-  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) {
+  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) __attribute__((always_inline)) {
     const auto x = element_of<std::uint32_t>(a, i);
     return x >> 31 != 0 ? 0U - x : x;
   });
 }
 [[maybe_unused]] inline __m512 _mm512_abs_ps(const __m512& a) {
-  return vector_of<__m512, std::uint32_t>([&](std::size_t i) { return element_of<std::uint32_t>(a, i) & 0x7fffffffU; });
+  return vector_of<__m512, std::uint32_t>(
+      [&](std::size_t i) __attribute__((always_inline)) { return element_of<std::uint32_t>(a, i) & 0x7fffffffU; });
 }
 [[maybe_unused]] inline __m512i _mm512_slli_epi32(const __m512i& a, unsigned bits) {
-  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) { return element_of<std::uint32_t>(a, i) << bits; });
+  return vector_of<__m512i, std::uint32_t>(
+      [&](std::size_t i) __attribute__((always_inline)) { return element_of<std::uint32_t>(a, i) << bits; });
 }
 [[maybe_unused]] inline __m512 _mm512_cvtepi32_ps(const __m512i& a) {
-  return vector_of<__m512, float>([&](std::size_t i) { return static_cast<float>(element_of<std::int32_t>(a, i)); });
+  return vector_of<__m512, float>(
+      [&](std::size_t i) __attribute__((always_inline)) { return static_cast<float>(element_of<std::int32_t>(a, i)); });
 }
 [[maybe_unused]] inline __m512i _mm512_cvtps_epi32(const __m512& a) {
-  return vector_of<__m512i, std::int32_t>([&](std::size_t i) {
+  return vector_of<__m512i, std::int32_t>([&](std::size_t i) __attribute__((always_inline)) {
     const auto x = element_of<float>(a, i);
     return x >= -0x1p31F && x < 0x1p31F ? static_cast<std::int32_t>(std::nearbyint(x)) : INT32_MIN;
   });
 }
 [[maybe_unused]] inline __m128i _mm512_cvtusepi32_epi8(const __m512i& a) {
-  return vector_of<__m128i, std::uint8_t>(
-      [&](std::size_t i) { return std::min<std::uint32_t>(element_of<std::uint32_t>(a, i), 255); });
+  return vector_of<__m128i, std::uint8_t>([&](std::size_t i) __attribute__((always_inline)) {
+    return std::min<std::uint32_t>(element_of<std::uint32_t>(a, i), 255);
+  });
 }
 [[maybe_unused]] inline __m512 _mm512_fmadd_ps(const __m512& a, const __m512& b, const __m512& c) {
-  return vector_of<__m512, float>([&](std::size_t i) {
+  return vector_of<__m512, float>([&](std::size_t i) __attribute__((always_inline)) {
     return std::fma(element_of<float>(a, i), element_of<float>(b, i), element_of<float>(c, i));
   });
 }
 [[maybe_unused]] inline __m512 _mm512_fnmadd_ps(const __m512& a, const __m512& b, const __m512& c) {
-  return vector_of<__m512, float>([&](std::size_t i) {
+  return vector_of<__m512, float>([&](std::size_t i) __attribute__((always_inline)) {
     return std::fma(-element_of<float>(a, i), element_of<float>(b, i), element_of<float>(c, i));
   });
 }
 template <class A, class B>
 __m512i emulated_dot_product(const __m512i& sums, const __m512i& a, const __m512i& b) {
-  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) {
+  return vector_of<__m512i, std::uint32_t>([&](std::size_t i) __attribute__((always_inline)) {
     auto sum = element_of<std::uint32_t>(sums, i);
     for (std::size_t k = i * 4 / sizeof(A); k < (i + 1) * 4 / sizeof(A); ++k) {
       sum += static_cast<std::uint32_t>(element_of<A>(a, k) * element_of<B>(b, k));
@@ -329,4 +339,5 @@ __m512i emulated_dot_product(const __m512i& sums, const __m512i& a, const __m512
 }
 
 }  // namespace
+#pragma GCC pop_options
 // NOLINTEND
