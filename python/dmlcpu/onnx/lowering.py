@@ -17,20 +17,13 @@ from dmlcpu.functions.element_wise import quantize_linear
 from dmlcpu.graph.lengths import is_free
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.constant_arrays import (
-    Array,
-    Constant,
-    ConstantElements,
-    broadcast_to,
-    constant_by,
-    source_of,
-)
+from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, broadcast_to, constant_by
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
 from dmlcpu.onnx.parameters import ParameterKey, Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import AffineTable, Computed, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Computed, Deferred, Elements, Operand, Table, Tensor, Value
 
 __all__ = ["Lowering", "Rule", "quantize"]
 
@@ -40,8 +33,6 @@ _Made = TypeVar("_Made")
 _INT64_END = 1 << 63
 # Of so few a copy takes less time than compiling an operator does.
 _FEW_FLOATS: Final = 1 << 14
-# A tuple, which is looked through in a third of a union's time.
-_CONSTANTS: Final = (Constant, Dequantized)
 # What is computed when somebody reads it.
 _LATER: Final = (Deferred, Table)
 
@@ -220,7 +211,7 @@ class Lowering:
 
     def elements(self, value: Value) -> Elements:
         """Return what :meth:`floats` does, also where a constant is known only later."""
-        return value.elements() if isinstance(value, _CONSTANTS) else self.floats(value)
+        return value.elements() if isinstance(value, CONSTANTS) else self.floats(value)
 
     @overload
     def floats(self, value: Computed) -> Tensor: ...
@@ -230,10 +221,8 @@ class Lowering:
 
     def floats(self, value: Value) -> Tensor | Array:
         """Return a value in floating point, or whatever type it has, computed: a tensor or a constant array."""
-        if isinstance(value, Constant):
+        if isinstance(value, CONSTANTS):
             return value.array
-        if isinstance(value, Dequantized):
-            return value.floats()
         if isinstance(value, Tensor):
             return value
         if isinstance(value, Deferred):
@@ -274,8 +263,8 @@ class Lowering:
         return self.code_table(codes, (np.arange(256, dtype=np.uint8) ^ 0x80).view(dtype))
 
     def _quantized(self, value: Value, parameters: Parameters) -> Elements:
-        if isinstance(value, _CONSTANTS):
-            return constant_by(quantize, source_of(value.elements()), parameters).elements()
+        if isinstance(value, CONSTANTS):
+            return constant_by(quantize, value.source, parameters).elements()
         if isinstance(value, Table):
             return self._for(value, self.recoded, value, parameters)
         if isinstance(value, Deferred) and not value.has_floats:  # else these are quantized in less time

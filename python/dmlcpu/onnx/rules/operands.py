@@ -11,14 +11,14 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import length_by
-from dmlcpu.onnx.constant_arrays import Array, Constant
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import check_tensor
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative, NotValid
-from dmlcpu.onnx.values import AffineTable, Dequantized, Operand, Tensor, Value, as_value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Operand, Tensor, Value, as_value
 
 __all__ = [
     "aligned",
@@ -73,10 +73,8 @@ def constant(value: Value | None, what: str) -> Array:
     Raises:
         NotNative: It is computed.
     """
-    if isinstance(value, Constant):
+    if isinstance(value, CONSTANTS):
         return value.array
-    if isinstance(value, Dequantized):
-        return value.floats()
     raise NotNative(f"{what} is not a constant")
 
 

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, constant, present
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Operand, Tensor, Value
 from dmlcpu.shown_values import counted
 
 __all__ = [
@@ -119,16 +119,14 @@ def with_bias(
 
 def _integer_bias(bias: Value, scale: Array, channels: int) -> Array | None:
     """Return a bias as INT32 in units of a scale; None if it is too large."""
-    if not isinstance(bias, Constant | Dequantized) or bias.shape != (channels,):
+    if not isinstance(bias, CONSTANTS) or bias.shape != (channels,):
         raise NotNative("a bias that is no constant with a value for each channel")
     if isinstance(bias, Dequantized):
         # Quantizers write codes in this very unit; then the codes count, not their product with a rounded scale.
         is_unit = (np.abs(bias.scale - scale) <= 1e-5 * np.abs(scale)).all()
         if bias.codes.dtype == np.int32 and not bias.zero_point.any() and is_unit:
             return bias.codes
-        floats = bias.floats().astype(np.float64)
-    else:
-        floats = bias.array.astype(np.float64)
+    floats = bias.array.astype(np.float64)
     codes = np.where(floats == 0, 0, np.rint(floats / scale.astype(np.float64)))  # of a scale of 0 as well
     if not np.all(np.abs(codes) <= _LARGEST_BIAS):  # nor NaN
         return None

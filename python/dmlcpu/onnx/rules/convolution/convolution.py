@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
-from dmlcpu.onnx.constant_arrays import Array, Constant
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -29,7 +29,7 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     with_bias,
 )
 from dmlcpu.onnx.rules.windows import Window, window_of
-from dmlcpu.onnx.values import AffineTable, Dequantized, Tensor, Value, as_value, element_type
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Dequantized, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -57,7 +57,7 @@ def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | 
     """
     x, bias = present(inputs[0]), (*inputs, None)[2]
     given = present(inputs[1])
-    weights = constant(given, "the filter") if isinstance(given, Constant | Dequantized) else computed(lowering, given)
+    weights = constant(given, "the filter") if isinstance(given, CONSTANTS) else computed(lowering, given)
     if not element_type(x) == weights.dtype == np.float32:
         raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
     window, groups = _window(node, x.shape, weights.shape)

@@ -169,7 +169,7 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     value, weights, bias = present(inputs[0]), present(inputs[1]), (*inputs, None)[2]
     groups = int(node.attributes.get("group", 1))
     if isinstance(weights, Dequantized) and weights.scale.size > 1 and _scales_of_channels(weights, groups) is None:
-        weights = Constant(weights.floats())  # products of its codes have no unit that they could be summed in
+        weights = Constant(weights.array)  # products of its codes have no unit that they could be summed in
     is_coded = isinstance(weights, Dequantized) and weights.dtype in CODE_TYPES
     of_codes = is_coded and isinstance(value, AffineTable)
     if (len(value.shape) == VOLUME_RANK or not of_codes) and are_blocks(node, tuple(weights.shape[2:])):

@@ -21,7 +21,18 @@ from dmlcpu.onnx.rules.element_wise.activation import evaluated
 from dmlcpu.onnx.rules.element_wise.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import (
+    CONSTANTS,
+    AffineTable,
+    Deferred,
+    Dequantized,
+    Elements,
+    Operand,
+    Table,
+    Tensor,
+    Value,
+    element_type,
+)
 
 __all__ = ["RULES", "binary", "plus", "power"]
 
@@ -208,7 +219,7 @@ def plus(lowering: Lowering, node: Node, named: tuple[str, Value], other: Value)
 
 def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Value | None:
     """Return a function of codes and of one number for each channel, if it is one."""
-    if isinstance(a, Constant | Dequantized) and operator in ("Add", "Mul"):
+    if isinstance(a, CONSTANTS) and operator in ("Add", "Mul"):
         a, b = b, a
     along = channel_constant(a, b) or number_for_channels(a, b)
     if along is None or operator not in ("Add", "Sub", "Mul", "Div"):
@@ -272,9 +283,8 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
         if isinstance(value, Table):
             codes = value.codes
             operands.append(value.floats)
-        elif isinstance(value, Constant | Dequantized) and math.prod(value.shape) == 1:
-            number = value.array if isinstance(value, Constant) else value.floats()
-            operands.append(np.broadcast_to(number.reshape(()), 256))
+        elif isinstance(value, CONSTANTS) and math.prod(value.shape) == 1:
+            operands.append(np.broadcast_to(value.array.reshape(()), 256))
         else:
             return None
     if codes is None or any(operand.dtype != np.float32 for operand in operands):
@@ -287,7 +297,7 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
 def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A power with a constant exponent: a table, or on floats a square, a cube, a root or a reciprocal."""
     base, exponent = present(inputs[0]), present(inputs[1])
-    is_known = isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1
+    is_known = isinstance(exponent, CONSTANTS) and math.prod(exponent.shape) == 1
     if isinstance(base, Table) and is_known and len(exponent.shape) <= len(base.shape):
         number = Constant(constant(exponent, "the exponent").reshape(1))
         return [Table(base.codes, evaluated(node, base.floats, [number]))]

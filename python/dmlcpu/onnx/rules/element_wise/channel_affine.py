@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present, trains
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "channel_affine", "channel_constant", "number_for_channels"]
 
@@ -186,7 +186,7 @@ def channel_constant(value: Value, numbers: Value) -> tuple[int, Callable[[], Ar
     """
     if not isinstance(value, QuantizedConvolution | ScaledConvolution | ChannelAffine | Table):
         return None
-    if not isinstance(numbers, Constant | Dequantized) or len(numbers.shape) > len(value.shape):
+    if not isinstance(numbers, CONSTANTS) or len(numbers.shape) > len(value.shape):
         return None
     lengths = (*(1,) * (len(value.shape) - len(numbers.shape)), *numbers.shape)
     axes = [axis for axis, length in enumerate(lengths) if length > 1]
@@ -208,7 +208,7 @@ def number_for_channels(value: Value, number: Value) -> tuple[int, Callable[[], 
     """
     if not isinstance(value, QuantizedConvolution | ScaledConvolution | ChannelAffine):
         return None
-    if not isinstance(number, Constant | Dequantized) or math.prod(number.shape) != 1 or len(number.shape) > 4:
+    if not isinstance(number, CONSTANTS) or math.prod(number.shape) != 1 or len(number.shape) > 4:
         return None
     axis = value.axis if isinstance(value, ChannelAffine) else 1
     if isinstance(number, Constant) and number.dtype != np.float32:

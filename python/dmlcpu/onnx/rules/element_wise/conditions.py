@@ -21,6 +21,7 @@ from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
 from dmlcpu.onnx.values import (
+    CONSTANTS,
     AffineTable,
     Deferred,
     Dequantized,
@@ -120,9 +121,9 @@ def _codes_among(value: Value, table: Table) -> Tensor | Array | None:
             value.floats.view(np.uint32), table.floats.view(np.uint32)
         )
         return value.codes if is_same else None
-    if not isinstance(value, Constant | Dequantized) or math.prod(value.shape) != 1:
+    if not isinstance(value, CONSTANTS) or math.prod(value.shape) != 1:
         return None
-    number = value.floats() if isinstance(value, Dequantized) else value.array
+    number = value.array
     keeps = not isinstance(table, AffineTable) or table.parameters.keeps_codes
     if number.dtype != np.float32 or not keeps or not np.isfinite(number).all():
         return None

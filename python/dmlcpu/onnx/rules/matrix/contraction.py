@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived, is_free
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFitting, NotNative
@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.operands import present
-from dmlcpu.onnx.values import Dequantized, Value, element_type
+from dmlcpu.onnx.values import CONSTANTS, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -142,7 +142,7 @@ def _by_pairs(
     for a, b in order.bound if isinstance(order, Derived) else order:
         pair, step = (factors[a], factors[b]), (terms[a], terms[b])
         merged = _merged(terms, equation.result, (a, b))
-        sources = [source_of(value.elements()) for value in pair if isinstance(value, Constant | Dequantized)]
+        sources = [value.source for value in pair if isinstance(value, CONSTANTS)]
         if len(sources) == 2 and math.prod(lengths[name] for name in merged) <= _MOST_ELEMENTS:
             factors[a] = constant_by(_constant_product, names, *step, merged, *sources)  # which no run computes
         else:

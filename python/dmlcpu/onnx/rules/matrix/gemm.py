@@ -25,7 +25,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, is_better_in_floats, with_bias
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, as_value, element_type
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
 
@@ -134,7 +134,7 @@ def _dense(lowering: Lowering, x: AffineTable, b: Dequantized, bias: Value | Non
 
 def _is_bias(value: Value, columns: int) -> bool:
     """Return whether an addend is constant, of one number or one for each column."""
-    is_constant = isinstance(value, Constant | Dequantized)
+    is_constant = isinstance(value, CONSTANTS)
     return is_constant and (math.prod(value.shape) == 1 or value.shape in ((columns,), (1, columns)))
 
 
@@ -143,7 +143,7 @@ def _with_addend(lowering: Lowering, node: Node, x: AffineTable, matrix: Value, 
     [product] = matmul(lowering, node, [x, matrix])
     if element_type(addend) != np.float32 or broadcast_shapes(addend.shape, product.shape) != product.shape:
         raise NotNative(f"an addend of type {element_type(addend)} and shape {addend.shape} for {product.shape}")
-    if isinstance(product, Product) and isinstance(addend, Constant | Dequantized):
+    if isinstance(product, Product) and isinstance(addend, CONSTANTS):
         return product.with_bias(constant(addend, "an addend"))
     [result] = binary(lowering, replace(node, operator="Add", attributes={}), [product, addend])
     return result

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.element_operators import broadcast, on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, beside, constant
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Elements, Operand, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Elements, Operand, Tensor, Value
 
 __all__ = ["Factor", "IntegerProduct", "Product", "factors", "float_product", "product_of_codes", "times"]
 
@@ -236,7 +236,7 @@ def times(lowering: Lowering, value: Value, number: np.float32) -> Value:
     """Return floats times a number."""
     if number == 1:
         return value
-    if isinstance(value, Constant | Dequantized):
+    if isinstance(value, CONSTANTS):
         return Constant(constant(value, "a factor") * number)
     return on_floats(lowering, FloatBinary.MULTIPLY, value, Constant(number.reshape(())))
 

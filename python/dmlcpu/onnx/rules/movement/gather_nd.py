@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
+from dmlcpu.onnx.constant_arrays import Array, constant_by
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
@@ -21,8 +21,8 @@ from dmlcpu.onnx.rules.element_operators import on_integers
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
-from dmlcpu.onnx.rules.operands import constant, present
-from dmlcpu.onnx.values import Dequantized, Value
+from dmlcpu.onnx.rules.operands import present
+from dmlcpu.onnx.values import CONSTANTS, Value
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["RULES", "row_places"]
@@ -41,9 +41,8 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
         return [nothing(value, (*indices.shape[:-1], *value.shape[named:]))]
     lengths = value.shape[:named]
     rows = reshaped(lowering, value, (math.prod(lengths), *value.shape[named:]))
-    if isinstance(indices, Constant | Dequantized):
-        source = indices.source if isinstance(indices, Constant) else constant(indices, "the tensor of indices")
-        return [chosen_by(lowering, rows, 0, constant_by(_named_rows, source, *lengths))]
+    if isinstance(indices, CONSTANTS):
+        return [chosen_by(lowering, rows, 0, constant_by(_named_rows, indices.source, *lengths))]
     return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
 
 

@@ -24,7 +24,7 @@ from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, moved, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import computed, constant
 from dmlcpu.onnx.rules.quantized_resampling import Taps, resampled
-from dmlcpu.onnx.values import AffineTable, Dequantized, Elements, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Dequantized, Elements, Tensor, Value
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["chosen_by", "gathered", "looked_up"]
@@ -190,7 +190,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
         if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES:
             matrix = _by_rows(value) if axis == 0 else None
             dequantized = None if matrix is None else dequantized_rows(lowering, matrix, chosen)
-            return chosen(value.floats()) if dequantized is None else dequantized
+            return chosen(value.array) if dequantized is None else dequantized
         parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
         return AffineTable(chosen(value.codes), parameters)
     if isinstance(value, ConstantOfBlocks) and axis == 0 and value.axis == 1:
@@ -217,7 +217,7 @@ def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Va
     Raises:
         NotNative: They are no indices of the axis.
     """
-    if not isinstance(indices, Constant | Dequantized):
+    if not isinstance(indices, CONSTANTS):
         return looked_up(lowering, value, axis, computed(lowering, indices))
     known = indices if isinstance(indices, FreeArray) else constant(indices, "the tensor of indices")
     return _gathered_by_constants(lowering, value, axis, known)
@@ -249,7 +249,7 @@ def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indic
     def taken(array: Array) -> FreeArray:
         return FreeArray.of(derived(_array_gathered, lowering, array, axis, indices.derived))
 
-    return replace(value, held=taken(value.codes)) if value.scale.size == 1 else taken(value.floats())
+    return replace(value, held=taken(value.codes)) if value.scale.size == 1 else taken(value.array)
 
 
 def _array_gathered(lowering: Lowering, array: Array, axis: int, indices: Array) -> Array:

@@ -17,7 +17,7 @@ from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.quantization.wide_codes import WideCodes
-from dmlcpu.onnx.values import Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import CONSTANTS, Deferred, Dequantized, Elements, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["Moved", "expanded", "join", "joined", "moved", "reshaped", "sliced", "sliced_along", "transposed"]
 
@@ -87,8 +87,8 @@ def moved(
         return Moved(lowering, value, tuple(shape), move, part)
     if isinstance(value, Dequantized) and value.scale.size == 1:
         return replace(value, held=constant_by(move_array, source_of(value.held), *lengths).elements())
-    if isinstance(value, Constant | Dequantized):
-        return constant_by(move_array, source_of(value.elements()), *lengths)
+    if isinstance(value, CONSTANTS):
+        return constant_by(move_array, value.source, *lengths)
     return move(value)
 
 

@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.gathered_values import gathered
 from dmlcpu.onnx.rules.movement.moved_values import join, sliced
 from dmlcpu.onnx.rules.operands import axis_within, constant, integers, present
-from dmlcpu.onnx.values import AffineTable, Computed, Deferred, Dequantized, Elements, Tensor, Value, element_type
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Computed, Deferred, Elements, Tensor, Value, element_type
 
 __all__ = ["RULES", "Margins", "padded"]
 
@@ -139,7 +139,7 @@ def padded(lowering: Lowering, value: Value, margins: Margins, fill: Any) -> Val
     """
     if not any((*margins.start, *margins.end)):
         return value
-    if isinstance(value, Constant | Dequantized):
+    if isinstance(value, CONSTANTS):
         if math.prod(margins.around(value.shape)) > _MOST_ELEMENTS:
             raise NotNative("padding of a constant that would be too large")
         amounts = [*zip(margins.start, margins.end, strict=True)]

@@ -17,7 +17,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import float_bits
 from dmlcpu.onnx.rules.operands import axis_within, beside, computed_floats, present
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Operand, Tensor, Value
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "root_mean_square_normalization"]
 
@@ -67,7 +67,7 @@ class LayerNormalization(Deferred):
             return None
         other = beside(self, inputs)
         shape = self.shape[len(self.shape) - self.count :]
-        if not isinstance(other, Constant | Dequantized) or len(other.shape) > len(shape):
+        if not isinstance(other, CONSTANTS) or len(other.shape) > len(shape):
             return None
         array, weight = _along_axes(other, shape, 1), self.weight
         if node.operator == "Add":
@@ -113,9 +113,9 @@ def _along_axes(value: Value | None, shape: tuple[int, ...], absent: float) -> A
     """Return a constant weight or bias with an element for each place of a shape, as one axis."""
     if value is None:
         return np.full(math.prod(shape), absent, np.float32)
-    if not isinstance(value, Constant | Dequantized):
+    if not isinstance(value, CONSTANTS):
         raise NotNative("a weight or bias that is computed")
-    array = value.floats() if isinstance(value, Dequantized) else value.array
+    array = value.array
     if array.dtype != np.float32 or array.ndim > len(shape):
         raise NotNative(f"a weight or bias of type {array.dtype} and shape {array.shape}")
     return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1)

@@ -17,7 +17,7 @@ from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_lin
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, DequantizedNibbles
-from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by, source_of
+from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -27,6 +27,7 @@ from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present
 from dmlcpu.onnx.rules.quantization.float8_codes import FLOAT8_TYPES, float8_codes, rounded_to_float8
 from dmlcpu.onnx.rules.quantization.wide_codes import WIDE_TYPES, WideCodes, wide_codes
 from dmlcpu.onnx.values import (
+    CONSTANTS,
     AffineTable,
     Deferred,
     DeferredCodes,
@@ -232,7 +233,7 @@ def _as_float8(lowering: Lowering, node: Node, value: Value, scales: Array, poin
     """Return floats as FLOAT8: of constants, such as weights, constants, also by scales along an axis."""
     if not node.attributes.get("saturate", 1) or points.astype(np.float32).any():
         raise NotNative(f"codes of type {points.dtype} that are shifted, or do not end with the largest")
-    if not isinstance(value, Constant | Dequantized):
+    if not isinstance(value, CONSTANTS):
         return float8_codes(lowering, value, parameters_of(Constant(scales), Constant(points), types=(points.dtype,)))
     floats = lowering.elements(value)
     if floats.dtype != np.float32 or scales.dtype != np.float32 or not isinstance(floats, np.ndarray):
@@ -246,7 +247,7 @@ def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters
 
     Not where they are there already, or anything but a DequantizeLinear reads them.
     """
-    if parameters.dtype != np.int8 or isinstance(value, Constant | Dequantized):
+    if parameters.dtype != np.int8 or isinstance(value, CONSTANTS):
         return False
     is_function_of_signed = isinstance(value, Table) and value.codes.dtype == np.int8
     is_signed = is_function_of_signed or lowering.has_codes(value, parameters)
@@ -335,8 +336,8 @@ def _dynamic_codes(floats: Array) -> tuple[Array, Array, Array]:
 def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Codes, scale and zero point, all computed; of constants constants."""
     value = present(inputs[0])
-    if isinstance(value, Constant | Dequantized):
-        made = derived(_dynamic_codes, source_of(value.elements()))
+    if isinstance(value, CONSTANTS):
+        made = derived(_dynamic_codes, value.source)
         return written(node, [constant_by(operator.getitem, made, place) for place in range(3)])
     codes, scale, zero_point = dynamically_quantized(lowering, value)
     return written(node, [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())])

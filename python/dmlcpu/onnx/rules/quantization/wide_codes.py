@@ -18,7 +18,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import constant
-from dmlcpu.onnx.values import DeferredCodes, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, DeferredCodes, Dequantized, Table, Tensor, Value
 
 __all__ = ["WIDE_TYPES", "WideCodes", "wide_codes"]
 
@@ -64,7 +64,7 @@ def wide_codes(lowering: Lowering, value: Value, parameters: Parameters) -> Valu
     Raises:
         NotNative: They are of another type.
     """
-    if isinstance(value, Constant | Dequantized):
+    if isinstance(value, CONSTANTS):
         return _constant_codes(value, parameters)
     if isinstance(value, Table):
         shifted = Table(value.codes, _offsets(value.floats, parameters) + _shift(parameters))

@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray
+from dmlcpu.onnx.constant_arrays import Array, FreeArray
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.movement.moved_values import moved, transposed
 from dmlcpu.onnx.rules.operands import axis_within, computed_floats, constant, integers, present
 from dmlcpu.onnx.rules.quantized_resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.rules.resampling.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
-from dmlcpu.onnx.values import AffineTable, Deferred, Dequantized, Tensor, Value, as_value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Tensor, Value, as_value
 
 __all__ = ["RULES"]
 
@@ -229,7 +229,7 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 
 def _bound_to(value: Value, axes: Sequence[Axis]) -> Sequence[Axis]:
     """Return the axes of a value. An array is as large as it is."""
-    return [axis.bound for axis in axes] if isinstance(value, Constant | Dequantized) else axes
+    return [axis.bound for axis in axes] if isinstance(value, CONSTANTS) else axes
 
 
 def _shape(axes: Sequence[Axis], spatial: Sequence[int]) -> tuple[int, ...]:

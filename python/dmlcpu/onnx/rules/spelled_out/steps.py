@@ -13,13 +13,12 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 
-from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.operands import computed_floats
-from dmlcpu.onnx.values import Deferred, Dequantized, Table, Tensor, Value
+from dmlcpu.onnx.values import CONSTANTS, Deferred, Table, Tensor, Value
 
 __all__ = ["Following", "Form", "Kind", "Step", "function_as", "is_same", "number_of"]
 
@@ -174,7 +173,7 @@ def is_same(a: Value | None, b: Value | None) -> bool:
 
 def number_of(value: Value | None) -> np.float32 | None:
     """Return the one FLOAT32 that a value is, if it is."""
-    if not isinstance(value, Constant | Dequantized) or math.prod(value.shape) != 1:
+    if not isinstance(value, CONSTANTS) or math.prod(value.shape) != 1:
         return None
-    array = value.array if isinstance(value, Constant) else value.floats()
+    array = value.array
     return np.float32(array.reshape(())) if array.dtype == np.float32 else None
