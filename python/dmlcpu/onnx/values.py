@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, FreeArray, constant_by, source_of
 from dmlcpu.onnx.parameters import Parameters
@@ -122,6 +123,13 @@ class Dequantized:
     def shape(self) -> tuple[int, ...]:
         """The shape of the codes."""
         return tuple(self.held.shape)
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Those of 8-bit codes that have one scale; None of any others."""
+        if self.scale.size != 1 or self.dtype not in CODE_TYPES:
+            return None
+        return Parameters(np.float32(self.scale[0]), int(self.zero_point[0]), self.dtype)
 
     def has_scales_along(self, axis: int) -> bool:
         """Return whether there is one scale, or one for each index of an axis."""

@@ -11,14 +11,14 @@ import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import length_by
-from dmlcpu.onnx.constant_arrays import Array
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.constants.shape_arithmetic import FreeNumbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.native_partition import check_tensor
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative, NotValid
-from dmlcpu.onnx.values import CONSTANTS, AffineTable, Operand, Tensor, Value, as_value
+from dmlcpu.onnx.values import CONSTANTS, AffineTable, Dequantized, Operand, Tensor, Value, as_value, element_type
 
 __all__ = [
     "aligned",
@@ -30,7 +30,9 @@ __all__ = [
     "computed_floats",
     "computed_with_axes",
     "constant",
+    "dequantized",
     "integers",
+    "number_of",
     "parameters_of",
     "present",
     "shape_asked_for",
@@ -76,6 +78,14 @@ def constant(value: Value | None, what: str) -> Array:
     if isinstance(value, CONSTANTS):
         return value.array
     raise NotNative(f"{what} is not a constant")
+
+
+def number_of(value: Value | None) -> np.float32 | None:
+    """Return the one FLOAT32 that a constant is; None of any other value."""
+    if not isinstance(value, CONSTANTS) or math.prod(value.shape) != 1 or element_type(value) != np.float32:
+        return None
+    number: np.float32 = np.float32(value.array.reshape(()))
+    return number
 
 
 def vector(value: Value | None, length: int, what: str) -> Array:
@@ -180,6 +190,22 @@ def parameters_of(
     if scales.dtype != np.float32 or zero_points.dtype not in types:
         raise NotNative(f"codes of type {zero_points.dtype} with scales of type {scales.dtype}")
     return Parameters(np.float32(scales.item()), int(zero_points.item()), zero_points.dtype)
+
+
+def dequantized(
+    lowering: Lowering, codes: Value | None, scale: Value | None, zero_point: Value | None
+) -> AffineTable | Dequantized:
+    """Return 8-bit codes, computed or constant, as what they are dequantized to.
+
+    Raises:
+        NotNative: They are no codes, or their parameters are none of a whole tensor.
+    """
+    if not isinstance(codes, Tensor | Constant) or codes.dtype not in CODE_TYPES:
+        raise NotNative("operands that are no codes")
+    parameters = parameters_of(scale, zero_point, codes.dtype)
+    if isinstance(codes, Tensor):
+        return AffineTable(codes, parameters)
+    return Dequantized(codes.elements(), *lowering.pair(parameters), 0)
 
 
 def table_of(codes: Value | None, scale: Value | None, zero_point: Value | None) -> AffineTable:

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
@@ -20,7 +19,7 @@ from dmlcpu.onnx.rules.element_operators import broadcast, on_each_float, on_flo
 from dmlcpu.onnx.rules.element_wise.activation import evaluated
 from dmlcpu.onnx.rules.element_wise.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
-from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, constant, dequantized, number_of, parameters_of, present
 from dmlcpu.onnx.values import (
     CONSTANTS,
     AffineTable,
@@ -49,8 +48,7 @@ class Quantized:
         """Return the codes behind a value; None if it has none, or several scales."""
         if isinstance(value, AffineTable):
             return cls(value.codes, value.parameters)
-        if isinstance(value, Dequantized) and value.scale.size == 1 and value.dtype in CODE_TYPES:
-            parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.dtype)
+        if isinstance(value, Dequantized) and (parameters := value.parameters) is not None:
             return cls(value.held, parameters)
         return None
 
@@ -283,11 +281,11 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
         if isinstance(value, Table):
             codes = value.codes
             operands.append(value.floats)
-        elif isinstance(value, CONSTANTS) and math.prod(value.shape) == 1:
-            operands.append(np.broadcast_to(value.array.reshape(()), 256))
+        elif (number := number_of(value)) is not None:
+            operands.append(np.broadcast_to(number, 256))
         else:
             return None
-    if codes is None or any(operand.dtype != np.float32 for operand in operands):
+    if codes is None:
         return None
     if len(broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
@@ -328,21 +326,17 @@ _POWERS: Final[Mapping[float, FloatUnary]] = {
 def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearAdd and QLinearMul."""
     a, a_scale, a_zero_point, b, b_scale, b_zero_point, c_scale, c_zero_point = (*inputs, None)[:8]
-    operands = []
-    for value, scale, zero_point in ((a, a_scale, a_zero_point), (b, b_scale, b_zero_point)):
-        if not isinstance(value, Tensor | Constant) or value.dtype not in CODE_TYPES:
-            raise NotNative("operands that are no codes")
-        codes = value if isinstance(value, Tensor) else value.elements()
-        operands.append(Quantized(codes, parameters_of(scale, zero_point, value.dtype)))
-    parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
-    if node.operator == "QLinearMul":  # whose kernel has the bits of a table
-        tables = [AffineTable(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
-        product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
+    left, right = dequantized(lowering, a, a_scale, a_zero_point), dequantized(lowering, b, b_scale, b_zero_point)
+    parameters = parameters_of(c_scale, c_zero_point, element_type(present(a)))
+    if node.operator == "QLinearMul" and isinstance(left, AffineTable) and isinstance(right, AffineTable):
+        product = _as_table(lowering, "Mul", left, right)  # whose bits the kernel has
         if product is not None:
             return [lowering.recoded(product, parameters)]
     function, operator, _ = _FUNCTIONS[node.operator.removeprefix("QLinear")]
-    pair = (operands[0], operands[1])
-    return [QuantizedPair(lowering, operator, function, present(a), present(b), pair).quantized(parameters)]
+    first, second = Quantized.of(left), Quantized.of(right)
+    assert first is not None
+    assert second is not None
+    return [QuantizedPair(lowering, operator, function, left, right, (first, second)).quantized(parameters)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray, broadcast_to, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
@@ -19,9 +17,17 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, chosen, compared, on_integers
 from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
-from dmlcpu.onnx.rules.operands import axis_within, computed, computed_floats, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import (
+    axis_within,
+    computed,
+    computed_floats,
+    dequantized,
+    integers,
+    number_of,
+    parameters_of,
+    present,
+)
 from dmlcpu.onnx.values import (
-    CONSTANTS,
     AffineTable,
     Deferred,
     Dequantized,
@@ -121,13 +127,11 @@ def _codes_among(value: Value, table: Table) -> Tensor | Array | None:
             value.floats.view(np.uint32), table.floats.view(np.uint32)
         )
         return value.codes if is_same else None
-    if not isinstance(value, CONSTANTS) or math.prod(value.shape) != 1:
-        return None
-    number = value.array
+    number = number_of(value)
     keeps = not isinstance(table, AffineTable) or table.parameters.keeps_codes
-    if number.dtype != np.float32 or not keeps or not np.isfinite(number).all():
+    if number is None or not keeps or not np.isfinite(number):
         return None
-    found = np.flatnonzero(table.floats.view(np.uint32) == number.reshape(1).view(np.uint32))
+    found = np.flatnonzero(table.floats.view(np.uint32) == number.view(np.uint32))
     return np.full(value.shape, found[0], np.uint8).view(table.codes.dtype) if found.size else None
 
 
@@ -161,21 +165,9 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 def qlinear_where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearWhere: from codes to codes."""
     condition, x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_point = inputs
-    x, y = (
-        _dequantized(lowering, codes, scale, zero_point)
-        for codes, scale, zero_point in ((x, x_scale, x_zero_point), (y, y_scale, y_zero_point))
-    )
-    [result] = where(lowering, node, [condition, x, y])
+    a, b = dequantized(lowering, x, x_scale, x_zero_point), dequantized(lowering, y, y_scale, y_zero_point)
+    [result] = where(lowering, node, [condition, a, b])
     return [as_value(lowering.quantized(result, parameters_of(z_scale, z_zero_point)))]
-
-
-def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, zero_point: Value | None) -> Value:
-    if not isinstance(codes, Tensor | Constant) or codes.dtype not in CODE_TYPES:
-        raise NotNative("operands that are no codes")
-    parameters = parameters_of(scale, zero_point, codes.dtype)
-    if isinstance(codes, Tensor):
-        return AffineTable(codes, parameters)
-    return Dequantized(codes.elements(), *lowering.pair(parameters), 0)
 
 
 # Places along the axis of OneHot, each compared with each index.

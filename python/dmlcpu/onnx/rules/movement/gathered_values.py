@@ -17,7 +17,6 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, FreeArray, source_of
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering
-from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement.coded_rows import dequantized_rows
@@ -187,11 +186,11 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
         return _taken(lowering, elements, axis, indices)
 
     if isinstance(value, Dequantized):
-        if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES:
+        parameters = value.parameters
+        if parameters is None:
             matrix = _by_rows(value) if axis == 0 else None
             dequantized = None if matrix is None else dequantized_rows(lowering, matrix, chosen)
             return chosen(value.array) if dequantized is None else dequantized
-        parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
         return AffineTable(chosen(value.codes), parameters)
     if isinstance(value, ConstantOfBlocks) and axis == 0 and value.axis == 1:
         rows = dequantized_rows(lowering, value, chosen)

@@ -8,14 +8,22 @@ from typing import Final
 
 from dmlcpu.dtypes import INT64
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative, NotValid
 from dmlcpu.onnx.rules.movement.moved_values import expanded, join, joined, reshaped, sliced_along, transposed
-from dmlcpu.onnx.rules.operands import axes_of, axis_within, integers, parameters_of, present, shape_asked_for, written
-from dmlcpu.onnx.values import AffineTable, Dequantized, Tensor, Value, as_value
+from dmlcpu.onnx.rules.operands import (
+    axes_of,
+    axis_within,
+    dequantized,
+    integers,
+    parameters_of,
+    present,
+    shape_asked_for,
+    written,
+)
+from dmlcpu.onnx.values import Value, as_value, element_type
 from dmlcpu.shown_values import counted
 
 __all__ = ["RULES"]
@@ -119,18 +127,12 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     parts = []
     for index in range(2, len(inputs), 3):
         codes, scale, zero_point = inputs[index : index + 3]
-        if isinstance(codes, Constant):
-            floats = Dequantized(codes.elements(), *lowering.pair(parameters_of(scale, zero_point, codes.dtype)), 0)
-            parts.append(lowering.quantized(floats, parameters))
-            continue
-        if not isinstance(codes, Tensor):
-            raise NotNative("parts that are no codes")
-        own = parameters_of(scale, zero_point, codes.dtype)
-        if own.dtype != codes.dtype:
-            raise NotValid(
-                f"got {own.dtype} for its input {index + 2}, expected {codes.dtype}, as its input {index} is"
-            )
-        parts.append(lowering.recoded(AffineTable(codes, own), parameters))
+        floats = dequantized(lowering, codes, scale, zero_point)
+        wanted = element_type(present(codes))
+        got = wanted if zero_point is None else element_type(zero_point)
+        if got != wanted:
+            raise NotValid(f"got {got} for its input {index + 2}, expected {wanted}, as its input {index} is")
+        parts.append(lowering.quantized(floats, parameters))
     axis = axis_within(node.attributes["axis"], len(parts[0].shape))
     parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
     if len(parts) > 1:

@@ -12,13 +12,13 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
-from dmlcpu.onnx.rules.operands import computed_floats, present
+from dmlcpu.onnx.rules.operands import computed_floats, number_of, present
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.rules.spelled_out.gelu import GELU_STEPS
 from dmlcpu.onnx.rules.spelled_out.hard_swish import HARD_SWISH_STEPS, SHIFT, is_sixth
 from dmlcpu.onnx.rules.spelled_out.normalization import NORMALIZATION_STEPS, trailing_axes
-from dmlcpu.onnx.rules.spelled_out.steps import Form, Kind, Step, number_of
+from dmlcpu.onnx.rules.spelled_out.steps import Form, Kind, Step
 from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
 __all__ = ["RULES"]

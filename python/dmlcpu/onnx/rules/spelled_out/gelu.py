@@ -10,8 +10,8 @@ import numpy as np
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.element_wise.gelu import gated, gelu_by_error_function, gelu_by_tanh
-from dmlcpu.onnx.rules.operands import beside
-from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same, number_of
+from dmlcpu.onnx.rules.operands import beside, number_of
+from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same
 from dmlcpu.onnx.values import Value
 
 __all__ = ["GELU_STEPS"]

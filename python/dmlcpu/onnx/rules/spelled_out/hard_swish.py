@@ -12,8 +12,8 @@ from dmlcpu.onnx.rules.element_operators import on_each_float
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary
 from dmlcpu.onnx.rules.native_functions import FloatUnary
-from dmlcpu.onnx.rules.operands import beside, computed_floats
-from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, is_same, number_of
+from dmlcpu.onnx.rules.operands import beside, computed_floats, number_of
+from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, is_same
 from dmlcpu.onnx.values import Value
 
 __all__ = ["HARD_SWISH_STEPS", "SHIFT", "is_sixth"]

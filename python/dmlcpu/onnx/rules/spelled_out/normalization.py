@@ -11,9 +11,9 @@ import numpy as np
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization, root_mean_square_normalization
-from dmlcpu.onnx.rules.operands import beside, present
+from dmlcpu.onnx.rules.operands import beside, number_of, present
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
-from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same, number_of
+from dmlcpu.onnx.rules.spelled_out.steps import Following, Kind, Step, function_as, is_same
 from dmlcpu.onnx.values import Value
 
 __all__ = ["NORMALIZATION_STEPS", "trailing_axes"]

@@ -5,7 +5,6 @@ A step says what it would be computed from, and is computed as it is written whe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -18,9 +17,9 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.operands import computed_floats
-from dmlcpu.onnx.values import CONSTANTS, Deferred, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
-__all__ = ["Following", "Form", "Kind", "Step", "function_as", "is_same", "number_of"]
+__all__ = ["Following", "Form", "Kind", "Step", "function_as", "is_same"]
 
 _ZERO: Final = np.float32(0)
 _ONE: Final = np.float32(1)
@@ -169,11 +168,3 @@ def is_same(a: Value | None, b: Value | None) -> bool:
     if isinstance(a, Table) and isinstance(b, Table):
         return a.codes is b.codes and np.array_equal(a.floats, b.floats)
     return a is b
-
-
-def number_of(value: Value | None) -> np.float32 | None:
-    """Return the one FLOAT32 that a value is, if it is."""
-    if not isinstance(value, CONSTANTS) or math.prod(value.shape) != 1:
-        return None
-    array = value.array
-    return np.float32(array.reshape(())) if array.dtype == np.float32 else None
