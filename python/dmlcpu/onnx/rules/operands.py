@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 
 import numpy as np
+import onnx
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import length_by
@@ -26,12 +27,14 @@ __all__ = [
     "axis_within",
     "beside",
     "between_codes",
+    "codes_of",
     "computed",
     "computed_floats",
     "computed_with_axes",
     "constant",
     "dequantized",
     "integers",
+    "makes_floats",
     "number_of",
     "parameters_of",
     "present",
@@ -57,6 +60,11 @@ def present(value: Value | None) -> Value:
 def trains(node: Node) -> bool:
     """Return whether attributes of a node say that it trains; before version 7 they have to say that it does not."""
     return not node.attributes.get("is_test", 0) if node.version < 7 else bool(node.attributes.get("training_mode", 0))
+
+
+def makes_floats(node: Node) -> bool:
+    """Return whether a node of ONNX's casts to FLOAT32."""
+    return node.operator == "Cast" and bool(node.attributes.get("to") == onnx.TensorProto.FLOAT)
 
 
 def beside(value: Value, inputs: Sequence[Value | None]) -> Value | None:
@@ -86,6 +94,18 @@ def number_of(value: Value | None) -> np.float32 | None:
         return None
     number: np.float32 = np.float32(value.array.reshape(()))
     return number
+
+
+def codes_of(value: Value | None, what: str) -> Tensor | Array:
+    """Return 8-bit codes, computed or constant.
+
+    Raises:
+        NotNative: They are of another type, or deferred.
+    """
+    codes = value if isinstance(value, Tensor) else constant(value, what)
+    if codes.dtype not in CODE_TYPES:
+        raise NotNative(f"{what} of type {codes.dtype}, not of 8-bit codes")
+    return codes
 
 
 def vector(value: Value | None, length: int, what: str) -> Array:

@@ -18,7 +18,7 @@ from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import aligned, constant, present
+from dmlcpu.onnx.rules.operands import aligned, codes_of, constant, present
 from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
 from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Operand, Tensor, Value
 from dmlcpu.shown_values import counted
@@ -27,7 +27,6 @@ __all__ = [
     "Filter",
     "QuantizedConvolution",
     "ScaledFilter",
-    "codes_of_filter",
     "convolution_of_computed",
     "filter_of",
     "for_channels",
@@ -235,18 +234,6 @@ def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
     return groups
 
 
-def codes_of_filter(value: Value | None) -> Tensor | Array:
-    """Return a filter, computed or constant.
-
-    Raises:
-        NotNative: It is not of codes.
-    """
-    codes = value if isinstance(value, Tensor) else constant(value, "the filter")
-    if codes.dtype not in CODE_TYPES:
-        raise NotNative(f"a filter of type {codes.dtype}")
-    return codes
-
-
 def for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
     """Return one value, or one for each output channel, as {1, channels, 1, ...}."""
     count = 1 if value is not None and math.prod(value.shape) == 1 else channels
@@ -256,7 +243,7 @@ def for_channels(lowering: Lowering, value: Value | None, channels: int, rank: i
 def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: Sequence[Value | None]) -> Tensor:
     """Add a quantized convolution of which more than the input is computed."""
     _, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = inputs
-    weights = codes_of_filter(w)
+    weights = codes_of(w, "the filter")
     rank = len(x.shape)
     groups = groups_of(node, x.shape, weights.shape)
     window = window_of(node, x.shape[2:], weights.shape[2:])

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.operands import aligned, beside
-from dmlcpu.onnx.rules.quantized_convolution import codes_of_filter, for_channels, groups_of
+from dmlcpu.onnx.rules.operands import aligned, beside, codes_of, makes_floats
+from dmlcpu.onnx.rules.quantized_convolution import for_channels, groups_of
 from dmlcpu.onnx.rules.windows import DepthWindow, window_of
 from dmlcpu.onnx.values import Deferred, Operand, Tensor, Value, element_type
 
@@ -36,7 +35,7 @@ class IntegerConvolution(Deferred):
         x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
         if not isinstance(x, Tensor | Constant) or x.dtype not in CODE_TYPES:  # positions are constants, mostly
             raise NotNative("an input that is no tensor of codes")
-        weights = codes_of_filter(w)
+        weights = codes_of(w, "the filter")
         channels = weights.shape[1] if depth is None else 1
         groups = groups_of(node, x.shape, (weights.shape[0], channels, *weights.shape[2:]))
         window = window_of(node, x.shape[2:], weights.shape[2:])
@@ -58,8 +57,7 @@ class IntegerConvolution(Deferred):
 
     def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Become floats, in the convolution itself if nothing else reads the sums."""
-        is_cast = node.operator == "Cast" and node.attributes.get("to") == onnx.TensorProto.FLOAT
-        return _UnscaledConvolution(self) if is_cast else None
+        return _UnscaledConvolution(self) if makes_floats(node) else None
 
 
 class _UnscaledConvolution(Deferred):

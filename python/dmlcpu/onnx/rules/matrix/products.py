@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes, told_unfit
@@ -19,7 +18,7 @@ from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import broadcast, on_floats
 from dmlcpu.onnx.rules.matrix.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import aligned, beside, constant
+from dmlcpu.onnx.rules.operands import aligned, beside, codes_of, constant, makes_floats
 from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Elements, Operand, Tensor, Value
 
 __all__ = ["Factor", "IntegerProduct", "Product", "factors", "float_product", "product_of_codes", "times"]
@@ -53,25 +52,15 @@ class Factor:
         return self.left(lowering, batch) if isinstance(self.codes, Tensor) else self.codes
 
 
-def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
-    """Return a dequantized value as an operand; several scales lie along columns."""
+def _factor(lowering: Lowering, value: Value, is_right: bool) -> Factor | None:
+    """Return dequantized 8-bit codes as an operand; None of any other value, and of scales that are not of columns."""
     if isinstance(value, AffineTable):
-        scale, zero_point = lowering.pair(value.parameters)
-        return Factor(value.codes, scale, zero_point)
+        return Factor(value.codes, *lowering.pair(value.parameters))
     if not isinstance(value, Dequantized) or value.dtype not in CODE_TYPES:
-        raise NotNative("an operand is not quantized to 8 bits")
-    if value.scale.size > 1 and not (column_axis and value.axis == len(value.shape) - 1):
-        raise NotNative("scales along another axis than the columns'")
+        return None
+    if value.scale.size > 1 and not (is_right and value.axis == len(value.shape) - 1):
+        return None
     return Factor(value.held, value.scale, value.zero_point)
-
-
-def _codes_of(value: Value | None) -> Tensor | Array:
-    if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
-        return value
-    array = constant(value, "an operand")
-    if array.dtype not in CODE_TYPES:
-        raise NotNative(f"codes of type {array.dtype}")
-    return array
 
 
 def _parameter(lowering: Lowering, value: Value | None, rows: bool, length: int) -> Operand:
@@ -97,7 +86,7 @@ def factors(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Facto
         NotNative: They are no matrices of codes, or scales and zero points are none of their rows or columns.
     """
     a, a_scale, a_zero_point, b, b_scale, b_zero_point = operands
-    left, right = _codes_of(a), _codes_of(b)
+    left, right = codes_of(a, "an operand"), codes_of(b, "an operand")
     if min(len(left.shape), len(right.shape)) < 2:
         raise NotNative("vectors")
     rows, columns = left.shape[-2], right.shape[-1]
@@ -168,9 +157,9 @@ class Product(Deferred):
         return self.with_bias(other.elements())
 
 
-def _fits(constant: Constant, shape: tuple[int, ...]) -> bool:
+def _fits(bias: Constant, shape: tuple[int, ...]) -> bool:
     """Whether a constant is of floats that can be broadcast to a shape."""
-    return constant.dtype == np.float32 and broadcast_shapes(constant.shape, shape) == shape
+    return bias.dtype == np.float32 and broadcast_shapes(bias.shape, shape) == shape
 
 
 class IntegerProduct(Deferred):
@@ -191,15 +180,13 @@ class IntegerProduct(Deferred):
 
     def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Become floats, in the product itself if nothing else reads the sums."""
-        is_cast = node.operator == "Cast" and node.attributes.get("to") == onnx.TensorProto.FLOAT
-        return _UnscaledProduct(self._lowering, self._a, self._b) if is_cast else None
+        return _UnscaledProduct(self._lowering, self._a, self._b) if makes_floats(node) else None
 
 
 class _UnscaledProduct(Product):
     """Sums of products of codes as floats, which the scales follow: the product of both, as columns have it."""
 
     def __init__(self, lowering: Lowering, a: Factor, b: Factor) -> None:
-        self._factors = a, b
         super().__init__(lowering, Factor(a.codes, _ONE, a.zero_point), Factor(b.codes, _ONE, b.zero_point))
 
     def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -207,29 +194,19 @@ class _UnscaledProduct(Product):
         if node.operator != "Mul":
             return super().with_node(node, inputs)
         scale = beside(self, inputs)
-        if not isinstance(scale, Tensor | Constant):
+        if not isinstance(scale, Tensor | Constant) or scale.dtype != np.float32 or len(scale.shape) > len(self.shape):
             return None
-        count, columns = math.prod(scale.shape), self.shape[-1]
-        dtype = scale.dtype if isinstance(scale, Tensor) else scale.array.dtype
-        along_columns = scale.shape[-1:] == (columns,)
-        if (
-            dtype != np.float32
-            or len(scale.shape) > len(self.shape)
-            or not (count == 1 or (count == columns and along_columns))
-        ):
+        count = math.prod(scale.shape)
+        if count != 1 and not scale.shape[-1] == count == self.shape[-1]:
             return None
-        a, b = self._factors
         scales = aligned(self._lowering, scale, (count,), "scales")
-        return Product(self._lowering, Factor(a.codes, _ONE, a.zero_point), Factor(b.codes, scales, b.zero_point))
+        return Product(self._lowering, self._a, Factor(self._b.codes, scales, self._b.zero_point))
 
 
 def product_of_codes(lowering: Lowering, a: Value, b: Value) -> Product | None:
     """Return the product of two values that are dequantized codes; None if they are not both."""
-    try:
-        left, right = _factor(lowering, a, False), _factor(lowering, b, True)
-    except NotNative:
-        return None
-    return Product(lowering, left, right)
+    left, right = _factor(lowering, a, is_right=False), _factor(lowering, b, is_right=True)
+    return None if left is None or right is None else Product(lowering, left, right)
 
 
 def times(lowering: Lowering, value: Value, number: np.float32) -> Value:
