@@ -19,7 +19,7 @@ from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import aligned, codes_of, constant, present
-from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
+from dmlcpu.onnx.rules.windows import ConvolutionWindow, window_of
 from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Operand, Tensor, Value
 from dmlcpu.shown_values import counted
 
@@ -30,8 +30,8 @@ __all__ = [
     "convolution_of_computed",
     "filter_of",
     "for_channels",
-    "groups_of",
     "is_better_in_floats",
+    "window_of_convolution",
     "with_bias",
 ]
 
@@ -152,23 +152,15 @@ class QuantizedConvolution(Deferred):
         x: AffineTable,
         weights: ScaledFilter,
         bias: Array | None,
-        window: Window,
-        groups: int,
-        depth: DepthWindow | None = None,
+        window: ConvolutionWindow,
     ) -> None:
-        self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
-        self._parameters, self._window, self._groups, self._slices = x.parameters, window, groups, depth
-        images = x.shape[0] if depth is None else depth.images(x.shape[0])
-        self.shape = (images, weights.codes.shape[0], *window.output)
+        self._lowering, self._x, self._filter, self._bias, self._window = lowering, x, weights, bias, window
+        self.shape = window.shape(x.shape[0], weights.codes.shape[0])
 
     @property
     def has_floats(self) -> bool:
         """Whether there are floats, or had better be."""
         return super().has_floats or is_better_in_floats(self._lowering, self, self._filter.codes.shape)
-
-    def _attributes(self) -> dict[str, Sequence[int]]:
-        depth = {} if self._slices is None else self._slices.attributes()
-        return {**self._window.attributes(), "group_count": (self._groups,), **depth}
 
     def scaled(self, factor: Array, addend: Array) -> QuantizedConvolution | None:
         """Return the convolution times a factor plus an addend of each output channel: another of its kind.
@@ -176,16 +168,14 @@ class QuantizedConvolution(Deferred):
         None if there is no unit to tell an addend in.
         """
         scale = (self._filter.scale * factor).astype(np.float32)
-        bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._parameters.scale)))
+        bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._x.parameters.scale)))
         if self._bias is not None:
             bias += self._bias
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
             return None
         points = np.broadcast_to(self._filter.zero_point, scale.shape)
         weights = ScaledFilter(self._filter.codes, scale, points)
-        x = AffineTable(self._x, self._parameters)
-        biases = bias.astype(np.int32)
-        return QuantizedConvolution(self._lowering, x, weights, biases, self._window, self._groups, self._slices)
+        return QuantizedConvolution(self._lowering, self._x, weights, bias.astype(np.int32), self._window)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the quantized convolution."""
@@ -193,36 +183,37 @@ class QuantizedConvolution(Deferred):
         filter_scale, filter_zero_point = self._filter.parameters(rank)
         bias = None if self._bias is None else self._bias.reshape(1, -1, *(1,) * (rank - 2))
         inputs: list[Operand] = [
-            self._x,
-            *self._lowering.pair(self._parameters),
+            self._x.codes,
+            *self._lowering.pair(self._x.parameters),
             self._filter.codes,
             filter_scale,
             filter_zero_point,
             bias,
             *self._lowering.pair(parameters),
         ]
-        attributes = self._attributes()
+        attributes = self._window.attributes()
         return self._lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", inputs, parameters.dtype, self.shape, attributes)
 
     def floats(self) -> Tensor:
         """Add the convolution with its scaled sums."""
         shape = self.shape
         along = (1, -1, *(1,) * (len(shape) - 2))
-        unit = self._filter.unit(self._parameters)
-        _, zero_point = self._lowering.pair(self._parameters)
+        unit = self._filter.unit(self._x.parameters)
+        _, zero_point = self._lowering.pair(self._x.parameters)
         _, filter_zero_point = self._filter.parameters(len(shape))
         bias = None if self._bias is None else (self._bias.astype(np.float32) * unit).reshape(along)
         inputs: list[Operand] = [
-            self._x, zero_point, self._filter.codes, filter_zero_point, unit.reshape(along), bias,
+            self._x.codes, zero_point, self._filter.codes, filter_zero_point, unit.reshape(along), bias,
         ]  # fmt: skip
-        return self._lowering.emit("CONVOLUTION_INTEGER_TO_FLOAT", inputs, np.float32, shape, self._attributes())
+        attributes = self._window.attributes()
+        return self._lowering.emit("CONVOLUTION_INTEGER_TO_FLOAT", inputs, np.float32, shape, attributes)
 
 
-def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
-    """Return the number of groups; the input, the filter and the groups go together.
+def window_of_convolution(node: Node, shape: Sequence[int], weights: Sequence[int]) -> ConvolutionWindow:
+    """Return the window of a convolution of rows or images by a filter.
 
     Raises:
-        NotNative: They do not, or they are neither of rows nor of images.
+        NotNative: The input, the filter and the groups do not go together, or are neither of rows nor of images.
     """
     if len(shape) != len(weights):
         raise NotFitting(told_unfit(shape, weights))
@@ -231,7 +222,7 @@ def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
     groups = int(node.attributes.get("group", 1))
     if groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
         raise NotFitting(f"{told_unfit(shape, weights)} in {counted(groups, 'group')}")
-    return groups
+    return ConvolutionWindow(window_of(node, shape[2:], weights[2:]), groups)
 
 
 def for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
@@ -245,8 +236,7 @@ def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: S
     _, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = inputs
     weights = codes_of(w, "the filter")
     rank = len(x.shape)
-    groups = groups_of(node, x.shape, weights.shape)
-    window = window_of(node, x.shape[2:], weights.shape[2:])
+    window = window_of_convolution(node, x.shape, weights.shape)
     ones, channels = (1,) * rank, weights.shape[0]
     output_zero_point = aligned(lowering, present(y_zero_point), ones, "a zero point")
     assert isinstance(output_zero_point, Tensor | np.ndarray)
@@ -261,6 +251,5 @@ def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: S
         aligned(lowering, y_scale, ones, "a scale"),
         output_zero_point,
     ]
-    attributes = {**window.attributes(), "group_count": (groups,)}
-    shape = (x.shape[0], channels, *window.output)
+    shape, attributes = window.shape(x.shape[0], channels), window.attributes()
     return lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", operands, output_zero_point.dtype, shape, attributes)

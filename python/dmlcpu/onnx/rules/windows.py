@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 
-__all__ = ["DepthWindow", "Window", "automatic_padding", "spatial_attributes", "window_of"]
+__all__ = ["ConvolutionWindow", "DepthWindow", "Window", "automatic_padding", "spatial_attributes", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,30 @@ class DepthWindow:
         return {
             "depth_window": (self.input, *along.output, *along.strides, *along.dilations, *along.start_padding),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionWindow:
+    """Where the filter of a convolution lies.
+
+    Attributes:
+        spatial: The window along the spatial axes.
+        groups: Of channels.
+        depth: Along the depth of volumes whose slices are the images; None where images are no slices.
+    """
+
+    spatial: Window
+    groups: int
+    depth: DepthWindow | None = None
+
+    def shape(self, images: int, channels: int) -> tuple[int, ...]:
+        """Return the shape of what becomes of so many images, with so many output channels."""
+        return (images if self.depth is None else self.depth.images(images), channels, *self.spatial.output)
+
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """Return the attributes of a convolution."""
+        depth = {} if self.depth is None else self.depth.attributes()
+        return {**self.spatial.attributes(), "group_count": (self.groups,), **depth}
 
 
 def automatic_padding(node: Node) -> bytes | None:

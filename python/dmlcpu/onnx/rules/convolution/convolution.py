@@ -14,7 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.convolution.float_convolution import float_convolution
-from dmlcpu.onnx.rules.convolution.integer_convolution import IntegerConvolution
+from dmlcpu.onnx.rules.convolution.integer_convolution import image_sums
 from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, volume_sums, volume_window
 from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK
@@ -25,10 +25,9 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     ScaledFilter,
     convolution_of_computed,
     filter_of,
-    groups_of,
+    window_of_convolution,
     with_bias,
 )
-from dmlcpu.onnx.rules.windows import Window, window_of
 from dmlcpu.onnx.values import CONSTANTS, AffineTable, Dequantized, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
@@ -39,14 +38,6 @@ def _is_of_codes(weights: Value | None) -> bool:
     if isinstance(weights, Dequantized):
         return weights.dtype in CODE_TYPES and weights.has_scales_along(0)
     return isinstance(weights, AffineTable)
-
-
-def _window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, int]:
-    """Return the window of a convolution, 1-D to 3-D, and the number of groups."""
-    if len(shape) == VOLUME_RANK:
-        return volume_window(node, shape, weights)
-    groups = groups_of(node, shape, weights)
-    return window_of(node, shape[2:], weights[2:]), groups
 
 
 def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
@@ -60,11 +51,11 @@ def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | 
     weights = constant(given, "the filter") if isinstance(given, CONSTANTS) else computed(lowering, given)
     if not element_type(x) == weights.dtype == np.float32:
         raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
-    window, groups = _window(node, x.shape, weights.shape)
+    window = (volume_window if len(x.shape) == VOLUME_RANK else window_of_convolution)(node, x.shape, weights.shape)
     biases = None if bias is None else constant(bias, "the bias")
     if biases is not None and (biases.shape != weights.shape[:1] or biases.dtype != np.float32):
         raise NotNative(f"a bias of shape {biases.shape} and type {biases.dtype}")
-    return float_convolution(lowering, computed(lowering, x), weights, biases, window, groups)
+    return float_convolution(lowering, computed(lowering, x), weights, biases, window)
 
 
 def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -83,8 +74,8 @@ def _convolved(lowering: Lowering, node: Node, x: AffineTable, weights: ScaledFi
         if not isinstance(weights, Filter):
             raise NotNative("a 3-D convolution with a computed filter")
         return convolved_volume(lowering, node, x, weights, bias)
-    window, groups = _window(node, x.shape, weights.codes.shape)
-    return QuantizedConvolution(lowering, x, weights, bias, window, groups)
+    window = window_of_convolution(node, x.shape, weights.codes.shape)
+    return QuantizedConvolution(lowering, x, weights, bias, window)
 
 
 def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -108,7 +99,7 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ConvInteger; the input's zero point may be computed."""
     of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
-    return [(volume_sums if of_volume else IntegerConvolution)(lowering, node, inputs)]
+    return [(volume_sums if of_volume else image_sums)(lowering, node, inputs)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

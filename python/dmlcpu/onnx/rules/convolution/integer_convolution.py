@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32
-from dmlcpu.onnx.constant_arrays import Constant
+from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import aligned, beside, codes_of, makes_floats
-from dmlcpu.onnx.rules.quantized_convolution import for_channels, groups_of
-from dmlcpu.onnx.rules.windows import DepthWindow, window_of
+from dmlcpu.onnx.rules.quantized_convolution import for_channels, window_of_convolution
+from dmlcpu.onnx.rules.windows import ConvolutionWindow
 from dmlcpu.onnx.values import Deferred, Operand, Tensor, Value, element_type
 
-__all__ = ["IntegerConvolution"]
+__all__ = ["IntegerConvolution", "image_sums"]
 
 
 class IntegerConvolution(Deferred):
@@ -25,31 +25,24 @@ class IntegerConvolution(Deferred):
     dtype = np.dtype(np.int32)
 
     def __init__(
-        self, lowering: Lowering, node: Node, inputs: Sequence[Value | None], depth: DepthWindow | None = None
+        self,
+        lowering: Lowering,
+        x: Tensor | Constant,
+        weights: Tensor | Array,
+        zero_points: Sequence[Value | None],
+        window: ConvolutionWindow,
     ) -> None:
-        """Take the ConvInteger of an image; the input's zero point may be computed.
+        """Take codes of images and of a filter, and the zero points of both, which may be computed or absent.
 
         Raises:
-            NotNative: Its operands are not of codes, or do not fit each other.
+            NotNative: The zero points do not fit the codes.
         """
-        x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
-        if not isinstance(x, Tensor | Constant) or x.dtype not in CODE_TYPES:  # positions are constants, mostly
-            raise NotNative("an input that is no tensor of codes")
-        weights = codes_of(w, "the filter")
-        channels = weights.shape[1] if depth is None else 1
-        groups = groups_of(node, x.shape, (weights.shape[0], channels, *weights.shape[2:]))
-        window = window_of(node, x.shape[2:], weights.shape[2:])
-        points = aligned(lowering, x_zero_point, (1,) * len(x.shape), "a zero point")
-        filter_points = for_channels(lowering, w_zero_point, weights.shape[0], len(x.shape))
+        points = aligned(lowering, zero_points[0], (1,) * len(x.shape), "a zero point")
+        filter_points = for_channels(lowering, zero_points[1], weights.shape[0], len(x.shape))
         self.lowering = lowering
         self.operands: list[Operand] = [x, points, weights, filter_points]
-        self.attributes = {
-            **window.attributes(),
-            "group_count": (groups,),
-            **({} if depth is None else depth.attributes()),
-        }
-        images = x.shape[0] if depth is None else depth.images(x.shape[0])
-        self.shape = (images, weights.shape[0], *window.output)
+        self.attributes = window.attributes()
+        self.shape = window.shape(x.shape[0], weights.shape[0])
 
     def floats(self) -> Tensor:
         """Add the convolution that ends in sums."""
@@ -57,10 +50,24 @@ class IntegerConvolution(Deferred):
 
     def with_node(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Become floats, in the convolution itself if nothing else reads the sums."""
-        return _UnscaledConvolution(self) if makes_floats(node) else None
+        return _FloatSums(self) if makes_floats(node) else None
 
 
-class _UnscaledConvolution(Deferred):
+def image_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    """Return the ConvInteger of rows or images.
+
+    Raises:
+        NotNative: Its operands are not of codes, or do not fit each other.
+    """
+    x, w, *zero_points = (*inputs, None, None)[:4]
+    if not isinstance(x, Tensor | Constant) or x.dtype not in CODE_TYPES:  # positions are constants, mostly
+        raise NotNative("an input that is no tensor of codes")
+    weights = codes_of(w, "the filter")
+    window = window_of_convolution(node, x.shape, weights.shape)
+    return IntegerConvolution(lowering, x, weights, zero_points, window)
+
+
+class _FloatSums(Deferred):
     """The sums as floats, which one scale follows, or one for each channel."""
 
     def __init__(self, sums: IntegerConvolution) -> None:
@@ -76,10 +83,10 @@ class _UnscaledConvolution(Deferred):
         scale = beside(self, inputs) if node.operator == "Mul" else None
         if not isinstance(scale, Tensor | Constant) or not _is_for_channels(scale, self.shape):
             return None
-        return _ScaledConvolution(self._sums, scale, None)
+        return _ScaledSums(self._sums, scale, None)
 
 
-class _ScaledConvolution(Deferred):
+class _ScaledSums(Deferred):
     """The sums times scales, plus a bias or without one."""
 
     def __init__(self, sums: IntegerConvolution, scale: Tensor | Constant, bias: Constant | None) -> None:
@@ -99,7 +106,7 @@ class _ScaledConvolution(Deferred):
         bias = beside(self, inputs) if node.operator == "Add" and self._bias is None else None
         if not isinstance(bias, Constant) or not _is_for_channels(bias, self.shape):
             return None
-        return _ScaledConvolution(self._sums, self._scale, bias)
+        return _ScaledSums(self._sums, self._scale, bias)
 
 
 def _is_for_channels(value: Tensor | Constant, shape: Sequence[int]) -> bool:

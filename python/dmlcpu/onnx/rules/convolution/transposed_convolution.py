@@ -78,10 +78,9 @@ class TransposedConvolution(Deferred):
         bias = None if self._bias is None else np.tile(self._bias, len(columns))
         x = replace(self._x, codes=self._phased.read_by(axes, self._x.codes))
         window = self._phased.window(axes)
-        groups = self._phased.groups
         if len(axes) + 2 != VOLUME_RANK:
-            return compute(QuantizedConvolution(self._lowering, x, taken, bias, window, groups))
-        of_slices, volumes = convolution_of_slices(self._lowering, x, taken, bias, window, groups)
+            return compute(QuantizedConvolution(self._lowering, x, taken, bias, window))
+        of_slices, volumes = convolution_of_slices(self._lowering, x, taken, bias, window)
         return computed(self._lowering, volumes(compute(of_slices)))
 
 
@@ -116,7 +115,7 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         taken = [taps_of(weights, zero, [phase.taps for phase in (*leading, column)]) for column in columns]
         bias = None if biases is None else np.tile(biases, len(columns))
         read = phased.read_by(axes, tensor)
-        return float_convolution(lowering, read, np.concatenate(taken), bias, phased.window(axes), groups)
+        return float_convolution(lowering, read, np.concatenate(taken), bias, phased.window(axes))
 
     return phased.assembled(convolved)
 

@@ -20,7 +20,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement.moved_values import sliced, sliced_along, transposed
 from dmlcpu.onnx.rules.operands import computed
-from dmlcpu.onnx.rules.windows import Window, automatic_padding, spatial_attributes
+from dmlcpu.onnx.rules.windows import ConvolutionWindow, Window, automatic_padding, spatial_attributes
 from dmlcpu.onnx.values import Tensor
 
 __all__ = ["Phase", "PhasedConvolution", "are_cheaper_together", "phases_of", "phases_of_node", "taps_of"]
@@ -181,9 +181,9 @@ class PhasedConvolution:
             return whole
         return computed(self.lowering, sliced_along(self.lowering, whole, rank - 2, 0, outputs))
 
-    def window(self, axes: Sequence[Phase]) -> Window:
+    def window(self, axes: Sequence[Phase]) -> ConvolutionWindow:
         """Return the window of the convolution of a phase of each axis, over what it reads of the input."""
-        return Window(
+        spatial = Window(
             kernel=tuple(len(phase.taps) for phase in axes),
             strides=(1,) * len(axes),
             dilations=tuple(phase.dilation for phase in axes),
@@ -191,6 +191,7 @@ class PhasedConvolution:
             end_padding=tuple(max(phase.end - length, 0) for phase, length in zip(axes, self.lengths, strict=True)),
             output=tuple(phase.count for phase in axes),
         )
+        return ConvolutionWindow(spatial, self.groups)
 
     def read_by(self, axes: Sequence[Phase], x: Tensor) -> Tensor:
         """Return what the convolution of a phase of each axis reads of the input, as far as there is any."""

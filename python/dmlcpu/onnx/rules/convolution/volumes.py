@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import CODE_TYPES
-from dmlcpu.onnx.constant_arrays import Array, Constant
+from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -29,14 +29,14 @@ from dmlcpu.onnx.rules.element_operators import broadcast
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import SLICES_AS_IMAGES, VOLUME_RANK
-from dmlcpu.onnx.rules.operands import aligned, computed, constant
+from dmlcpu.onnx.rules.operands import aligned, codes_of, computed
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
-from dmlcpu.onnx.rules.windows import DepthWindow, Window, window_of
+from dmlcpu.onnx.rules.windows import ConvolutionWindow, DepthWindow, Window, window_of
 from dmlcpu.onnx.values import AffineTable, Elements, Tensor, Value
 
 __all__ = ["convolution_of_slices", "convolved_volume", "float_volume", "volume_sums", "volume_window"]
 
-FloatConvolution = Callable[[Tensor, Array, Window], Tensor]
+FloatConvolution = Callable[[Tensor, Array, ConvolutionWindow], Tensor]
 """Adds the convolution of floats by a filter, with a window."""
 
 # Slices that lie side by side: each is a node of the graph.
@@ -50,8 +50,8 @@ _LEAST_CHANNELS: Final = 32
 _MOST_CHANNELS: Final = 4096
 
 
-def volume_window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, int]:
-    """Return the window of a volume's convolution, and the number of groups.
+def volume_window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> ConvolutionWindow:
+    """Return the window of a volume's convolution.
 
     Raises:
         NotNative: The input, the filter and the groups do not go together.
@@ -59,7 +59,7 @@ def volume_window(node: Node, shape: Sequence[int], weights: Sequence[int]) -> t
     groups = int(node.attributes.get("group", 1))
     if len(weights) != VOLUME_RANK or groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
         raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
-    return window_of(node, shape[2:], weights[2:]), groups
+    return ConvolutionWindow(window_of(node, shape[2:], weights[2:]), groups)
 
 
 def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int) -> Tensor:
@@ -92,14 +92,13 @@ class _ConvolvedImages:
     Attributes:
         codes: The images, of codes or of floats.
         weights: Their filter.
-        window, depth: Of the images.
+        window: Of the images.
         volumes: Makes volumes of the result.
     """
 
     codes: Tensor
     weights: Array
-    window: Window
-    depth: DepthWindow | None
+    window: ConvolutionWindow
     volumes: Callable[[Value], Value]
 
 
@@ -118,7 +117,7 @@ def _has_kernel(shape: Sequence[int], weights: Sequence[int], plane: Window, gro
 
 
 def _images(
-    lowering: Lowering, codes: Tensor, weights: Array, window: Window, groups: int, padded: Callable[[Window], Tensor]
+    lowering: Lowering, codes: Tensor, weights: Array, window: ConvolutionWindow, padded: Callable[[Window], Tensor]
 ) -> _ConvolvedImages:
     """Return a convolution of volumes as one of images.
 
@@ -126,7 +125,7 @@ def _images(
         lowering: Where operators are added.
         codes: The volumes, of codes or of floats.
         weights: The filter.
-        window, groups: What ``volume_window`` returns.
+        window: Of the volumes.
         padded: Pads the volumes along their depth, as its window says.
 
     Raises:
@@ -134,7 +133,8 @@ def _images(
     """
     if weights.shape[2] > _MOST_TAPS:
         raise NotNative(f"a convolution of {weights.shape[2]} slices")
-    depth, plane = window.along(slice(0, 1)), window.along(slice(1, None))
+    depth, plane = window.spatial.along(slice(0, 1)), window.spatial.along(slice(1, None))
+    groups = window.groups
     images, channels, slices, height, width = codes.shape
     outputs = weights.shape[0]
 
@@ -148,14 +148,15 @@ def _images(
     if plane.kernel == plane.strides == (1, 1) and plane.output == (height, width):
         rows = lowering.reshaped(codes, (images, channels, slices, height * width))
         column = Window.plain((1,), (height * width,))
-        return _ConvolvedImages(rows, weights[..., 0], depth.beside(column), None, of_rows)
+        return _ConvolvedImages(rows, weights[..., 0], ConvolutionWindow(depth.beside(column), groups), of_rows)
     taps_as_channels = _of_slices(weights)
     if codes.dtype in CODE_TYPES and _has_kernel(codes.shape, weights.shape, plane, groups):
         by_slices = transposed(lowering, codes, SLICES_AS_IMAGES)
         by_slices = lowering.reshaped(by_slices, (images * slices, channels, height, width))
-        return _ConvolvedImages(by_slices, taps_as_channels, plane, DepthWindow(slices, depth), of_slices)
+        of_images = ConvolutionWindow(plane, groups, DepthWindow(slices, depth))
+        return _ConvolvedImages(by_slices, taps_as_channels, of_images, of_slices)
     beside = _side_by_side(lowering, padded(depth), depth, groups)
-    return _ConvolvedImages(beside, taps_as_channels, plane, None, of_slices)
+    return _ConvolvedImages(beside, taps_as_channels, ConvolutionWindow(plane, groups), of_slices)
 
 
 def _padded_with_zeros(lowering: Lowering, x: Value, depth: Window) -> Value:
@@ -164,13 +165,13 @@ def _padded_with_zeros(lowering: Lowering, x: Value, depth: Window) -> Value:
 
 
 def convolution_of_slices(
-    lowering: Lowering, x: AffineTable, weights: Filter, bias: Array | None, window: Window, groups: int
+    lowering: Lowering, x: AffineTable, weights: Filter, bias: Array | None, window: ConvolutionWindow
 ) -> tuple[QuantizedConvolution, Callable[[Value], Value]]:
     """Return the convolution of images that one of volumes is, and what makes volumes of its result.
 
     Args:
         lowering: Where operators are added.
-        x, weights, bias, window, groups: Of the volumes.
+        x, weights, bias, window: Of the volumes.
 
     Raises:
         NotNative: The scale of the volume's codes is no finite number, or there are too many slices.
@@ -182,11 +183,10 @@ def convolution_of_slices(
     def with_padding(depth: Window) -> Tensor:
         return lowering.affine(_padded_with_zeros(lowering, x, depth)).codes
 
-    images = _images(lowering, x.codes, weights.codes, window, groups, with_padding)
+    images = _images(lowering, x.codes, weights.codes, window, with_padding)
     flat = Filter(images.weights, weights.scale, weights.zero_point)
     table = replace(x, codes=images.codes)
-    convolution = QuantizedConvolution(lowering, table, flat, bias, images.window, groups, images.depth)
-    return convolution, images.volumes
+    return QuantizedConvolution(lowering, table, flat, bias, images.window), images.volumes
 
 
 def convolved_volume(lowering: Lowering, node: Node, x: AffineTable, weights: Filter, bias: Array | None) -> Value:
@@ -195,13 +195,13 @@ def convolved_volume(lowering: Lowering, node: Node, x: AffineTable, weights: Fi
     Raises:
         NotNative: The windows do not fit, or the scale of its codes is no finite number.
     """
-    window, groups = volume_window(node, x.shape, weights.codes.shape)
-    convolution, volumes = convolution_of_slices(lowering, x, weights, bias, window, groups)
+    window = volume_window(node, x.shape, weights.codes.shape)
+    convolution, volumes = convolution_of_slices(lowering, x, weights, bias, window)
     return volumes(convolution)
 
 
 def float_volume(
-    lowering: Lowering, x: Tensor, weights: Array, window: Window, groups: int, convolve: FloatConvolution
+    lowering: Lowering, x: Tensor, weights: Array, window: ConvolutionWindow, convolve: FloatConvolution
 ) -> Tensor:
     """Return the convolution of a volume of floats, of which ``convolve`` adds that of images.
 
@@ -212,7 +212,7 @@ def float_volume(
     def with_padding(depth: Window) -> Tensor:
         return computed(lowering, _padded_with_zeros(lowering, x, depth))
 
-    images = _images(lowering, x, weights, window, groups, with_padding)
+    images = _images(lowering, x, weights, window, with_padding)
     return computed(lowering, images.volumes(convolve(images.codes, images.weights, images.window)))
 
 
@@ -239,17 +239,14 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
     if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
         raise NotNative("an input that is no tensor of codes")
-    weights = constant(w, "the filter")
-    of_volume, groups = volume_window(node, x.shape, weights.shape)
-    images = _images(
-        lowering, x, weights, of_volume, groups, lambda depth: _padded_with_computed(lowering, x, x_zero_point, depth)
-    )
-    window = images.window
-    attributes = {
-        "strides": window.strides,
-        "dilations": window.dilations,
-        "pads": (*window.start_padding, *window.end_padding),
-        "group": groups,
-    }
-    operands: list[Value | None] = [images.codes, Constant(images.weights), x_zero_point, w_zero_point]
-    return images.volumes(IntegerConvolution(lowering, replace(node, attributes=attributes), operands, images.depth))
+    weights = codes_of(w, "the filter")
+    if isinstance(weights, Tensor):
+        raise NotNative("a 3-D convolution with a computed filter")
+    window = volume_window(node, x.shape, weights.shape)
+
+    def with_padding(depth: Window) -> Tensor:
+        return _padded_with_computed(lowering, x, x_zero_point, depth)
+
+    images = _images(lowering, x, weights, window, with_padding)
+    points = x_zero_point, w_zero_point
+    return images.volumes(IntegerConvolution(lowering, images.codes, images.weights, points, images.window))

@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, present, trains
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
-from dmlcpu.onnx.rules.windows import Window
+from dmlcpu.onnx.rules.windows import ConvolutionWindow, Window
 from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "channel_affine", "channel_constant", "number_for_channels"]
@@ -86,8 +86,8 @@ class ChannelAffine(Deferred):
         assert isinstance(value, AffineTable)
         codes = np.full((channels, 1, 1, 1), _FACTOR, np.uint8)
         weights = Filter(codes, scale, np.zeros(1, np.uint8))
-        window = Window.plain((1, 1), value.shape[2:])
-        result = QuantizedConvolution(self._lowering, value, weights, bias.astype(np.int32), window, channels)
+        window = ConvolutionWindow(Window.plain((1, 1), value.shape[2:]), channels)
+        result = QuantizedConvolution(self._lowering, value, weights, bias.astype(np.int32), window)
         image: Value = result.quantized(parameters)
         if not behind:
             image = transposed(self._lowering, image, (0, 2, 3, 1))

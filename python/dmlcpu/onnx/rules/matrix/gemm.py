@@ -24,7 +24,7 @@ from dmlcpu.onnx.rules.movement.moved_values import sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present, table_of
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, is_better_in_floats, with_bias
-from dmlcpu.onnx.rules.windows import Window
+from dmlcpu.onnx.rules.windows import ConvolutionWindow, Window
 from dmlcpu.onnx.values import CONSTANTS, AffineTable, Deferred, Dequantized, Tensor, Value, as_value, element_type
 
 __all__ = ["RULES"]
@@ -38,13 +38,13 @@ class _Dense(QuantizedConvolution):
 
     def __init__(self, lowering: Lowering, x: AffineTable, weights: Filter, bias: Array | None) -> None:
         rows, columns = x.shape
-        self._outer = lowering
         image = lowering.reshaped(lowering.transposed(x.codes), (1, columns, rows, 1))
-        super().__init__(lowering, replace(x, codes=image), weights, bias, Window.plain((1, 1), (rows, 1)), 1)
+        window = ConvolutionWindow(Window.plain((1, 1), (rows, 1)), 1)
+        super().__init__(lowering, replace(x, codes=image), weights, bias, window)
 
     def _rows(self, image: Tensor) -> Tensor:
         _, channels, rows, _ = image.shape
-        return self._outer.transposed(self._outer.reshaped(image, (channels, rows)))
+        return self._lowering.transposed(self._lowering.reshaped(image, (channels, rows)))
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the convolution, and take its pixels as rows."""
