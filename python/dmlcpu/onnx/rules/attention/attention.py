@@ -6,29 +6,33 @@ into the scales and the bias of the projection, where that is a product of codes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
+from dmlcpu.onnx.constant_arrays import Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import behind, in_heads, out_of_heads, side_by_side
+from dmlcpu.onnx.rules.attention.scores import (
+    attention_scale,
+    grouped_means,
+    hidden_in_order,
+    row_of_places,
+    scaled_queries,
+)
 from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.element_wise.arithmetic import plus
 from dmlcpu.onnx.rules.matrix.products import Product, factors, float_product, product_of_codes, times
-from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along, transposed
+from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, present, vector, written
 from dmlcpu.onnx.values import Value
 
-__all__ = ["RULES", "attention_scale", "row_of_places", "scaled_queries"]
-
+__all__ = ["RULES"]
 
 _LOWEST: Final = np.finfo(np.float32).min
 
@@ -53,20 +57,6 @@ class _Shape:
     def after(self, past: Sequence[Value]) -> _Shape:
         """Return the shape with keys and values in front."""
         return replace(self, keys=past[0].shape[2] + self.keys, past=past[0].shape[2]) if past else self
-
-
-def attention_scale(node: Node, size: int) -> np.float32:
-    """Return what scores are multiplied by; of heads of a size, if the node does not tell."""
-    given = float(node.attributes.get("scale", 0.0))
-    scale: np.float32 = np.float32(given if given != 0 else 1 / math.sqrt(size))
-    return scale
-
-
-def scaled_queries(lowering: Lowering, queries: Value, scale: np.float32, alone: bool) -> Value:
-    """Return queries times a scale, of a product that nothing else reads by its scales."""
-    if isinstance(queries, Product) and alone:
-        return queries.scaled(scale.reshape(1))
-    return times(lowering, queries, scale)
 
 
 def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value | None:
@@ -116,23 +106,11 @@ def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | No
         raise NotNative(f"an order of {shape.queries} queries among {shape.keys} keys")
     addend = None if mask is None else _hidden(lowering, node, mask, shape)
     if is_ordered:
-        hidden = lowering.constant_once(_later_ones, shape.queries, shape.past)
+        hidden = lowering.constant_once(hidden_in_order, shape.queries, shape.keys, 0, shape.past, _LOWEST)
         addend = hidden if addend is None else on_floats(lowering, FloatBinary.MINIMUM, addend, hidden)
     if bias is None or addend is None:
         return bias if addend is None else addend
     return on_floats(lowering, FloatBinary.ADD, bias, addend)
-
-
-def row_of_places(keys: int) -> Array:
-    """Return the places of keys, {1, 1, 1, keys}."""
-    return np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys)
-
-
-def _later_ones(queries: int, past: int) -> Array:
-    """Return what hides from each query the keys behind its own."""
-    later = np.arange(past + queries) > past + np.arange(queries)[:, None]
-    hidden: Array = np.where(later, _LOWEST, np.float32(0)).astype(np.float32)
-    return hidden[None, None]
 
 
 def _attended(
@@ -147,14 +125,10 @@ def _attended(
         addend: What is added to the scores.
         past: Keys and values in front of these, head by head; or nothing.
     """
-    queries, keys, values = (in_heads(lowering, part, shape.heads) for part in parts)
+    queries, *pair = (in_heads(lowering, part, shape.heads) for part in parts)
     if past:
-        keys, values = (behind(lowering, *pair) for pair in zip(past, (keys, values), strict=True))
-    scores = float_product(lowering, queries, transposed(lowering, keys, (0, 1, 3, 2)))
-    if addend is not None:
-        scores = on_floats(lowering, FloatBinary.ADD, scores, addend)
-    shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
-    return [out_of_heads(lowering, float_product(lowering, shares, values)), keys, values]
+        pair = [behind(lowering, *rows) for rows in zip(past, pair, strict=True)]
+    return [out_of_heads(lowering, grouped_means(lowering, queries, pair, addend)), *pair]
 
 
 def _past(lowering: Lowering, past: Value | None, shape: _Shape, sizes: Sequence[int]) -> list[Value]:

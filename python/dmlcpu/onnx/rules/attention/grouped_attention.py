@@ -20,21 +20,24 @@ from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.attention.attention import attention_scale, row_of_places, scaled_queries
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.attention.rotary import Turns, in_order, positions_from
-from dmlcpu.onnx.rules.element_operators import chosen, compared, on_each_float, on_floats, on_integers
-from dmlcpu.onnx.rules.matrix.products import float_product, times
-from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
+from dmlcpu.onnx.rules.attention.scores import (
+    HIDDEN,
+    attention_scale,
+    grouped_means,
+    hidden_in_order,
+    row_of_places,
+    scaled_queries,
+)
+from dmlcpu.onnx.rules.element_operators import chosen, compared, on_integers
+from dmlcpu.onnx.rules.movement.moved_values import reshaped
+from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import computed, computed_floats, integers, present, written
 from dmlcpu.onnx.values import Tensor, Value, element_type
 
-__all__ = ["RULES", "grouped_means", "hidden_in_order"]
+__all__ = ["RULES"]
 
-
-# Adds nothing to what a softmax takes shares of.
-_HIDDEN: Final = np.float32(-np.inf)
 # Places within it are INT32.
 _LARGEST_WINDOW: Final = 1 << 30
 
@@ -145,20 +148,6 @@ def _one_less(tokens: int) -> Array:
     return np.array([tokens - 1], np.int32)
 
 
-def hidden_in_order(tokens: int, rows: int, window: int, before: int) -> Array:
-    """Return what hides from each token the rows behind it, and those before its window: {1, 1, tokens, rows}.
-
-    Args:
-        tokens, rows: How many of each there are.
-        window: As of a ``_Shape``.
-        before: How many rows precede that of the first token.
-    """
-    places = np.arange(rows) - (before + np.arange(tokens)[:, None])
-    hidden = (places > 0) | ((window > 0) & (places <= -window))
-    addend: Array = np.where(hidden, _HIDDEN, np.float32(0)).astype(np.float32)
-    return addend[None, None]
-
-
 def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: int) -> Tensor:
     """Return what hides from each token the rows behind it, and those before its window: {N, 1, tokens, rows}."""
     images = counts.shape[0]
@@ -169,16 +158,7 @@ def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: 
     if window > 0:
         before = on_integers(lowering, IntegerBinary.SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
         hidden = compared(lowering, Logical.OR, hidden, compared(lowering, Logical.LESS_THAN_OR_EQUAL, places, before))
-    return chosen(lowering, hidden, np.asarray(_HIDDEN), np.zeros((), np.float32))
-
-
-def _capped(lowering: Lowering, scores: Tensor, cap: float) -> Tensor:
-    """Return scores brought to within a cap by the hyperbolic tangent."""
-    if cap == 0:
-        return scores
-    divided = computed(lowering, times(lowering, scores, np.float32(1 / cap)))
-    tangents = on_each_float(lowering, FloatUnary.TANH, divided)
-    return computed(lowering, times(lowering, tangents, np.float32(cap)))
+    return chosen(lowering, hidden, np.asarray(HIDDEN), np.zeros((), np.float32))
 
 
 def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -239,41 +219,6 @@ def _attended(
         hidden = lowering.constant_once(hidden_in_order, shape.tokens, shape.present, shape.window, 0)
     means = grouped_means(lowering, queries, pair, hidden, float(node.attributes.get("softcap", 0.0)))
     return out_of_heads(lowering, means)
-
-
-def grouped_means(
-    lowering: Lowering,
-    queries: Value,
-    pair: Sequence[Value],
-    hidden: Value | None,
-    cap: float = 0,
-    blank: Value | None = None,
-) -> Tensor:
-    """Return for each query the mean of values by the softmax of its scores: {N, heads, queries, elements of values}.
-
-    Args:
-        lowering: Where operators are added.
-        queries: Scaled, {N, heads, queries, elements}.
-        pair: Keys, {N, groups, keys, elements}, and values; as many heads follow each other as share those of a group.
-        hidden: What is added to the scores, {N, heads, queries, keys} or broadcast to that.
-        cap: What scores are brought to within before, by the hyperbolic tangent; 0 for no such thing.
-        blank: From which queries all keys are hidden, by minus infinity: their means are 0. Broadcast to the means.
-    """
-    keys, values = pair
-    batch, heads, tokens, size = queries.shape
-    groups, rows = keys.shape[1:3]
-    together = heads // groups * tokens
-    grouped = reshaped(lowering, queries, (batch, groups, together, size))
-    scores = float_product(lowering, grouped, transposed(lowering, keys, (0, 1, 3, 2)))
-    scores = _capped(lowering, lowering.reshaped(scores, (batch, heads, tokens, rows)), cap)
-    if hidden is not None:
-        scores = on_floats(lowering, FloatBinary.ADD, scores, hidden)
-    shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
-    taken = float_product(lowering, lowering.reshaped(shares, (batch, groups, together, rows)), values)
-    means = lowering.reshaped(taken, (batch, heads, tokens, values.shape[3]))
-    if blank is None:
-        return means
-    return chosen(lowering, lowering.elements(blank), np.zeros((), np.float32), means)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

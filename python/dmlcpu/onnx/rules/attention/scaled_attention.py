@@ -13,9 +13,8 @@ from dmlcpu.onnx.constant_arrays import Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.attention.attention import attention_scale
-from dmlcpu.onnx.rules.attention.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.attention.heads import behind, in_heads, out_of_heads
+from dmlcpu.onnx.rules.attention.scores import attention_scale, grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.element_operators import chosen, compared, on_floats
 from dmlcpu.onnx.rules.matrix.products import times
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
