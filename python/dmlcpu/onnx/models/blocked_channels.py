@@ -12,13 +12,15 @@ is the shape of a Reshape, which refuses others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import FreeNames, NewNodes, Node
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 
 __all__ = ["without_blocked_channels"]
 
@@ -34,44 +36,28 @@ _TO_CHANNELS_FIRST: Final = (0, 3, 1, 2)
 _TO_CHANNELS_LAST: Final = (0, 2, 3, 1)
 
 
-def without_blocked_channels(
-    nodes: tuple[Node, ...],
-    versions: Mapping[str, int],
-    outputs: Collection[str],
-    taken: set[str],
-    values: Callable[[], FreeNames],
-) -> tuple[Node, ...]:
-    """Return the nodes of a graph, with plain ones in place of those that read each other's blocks.
-
-    Args:
-        nodes: In an order in which they can run.
-        versions: Of the operators that the model imports, by domain.
-        outputs: The names of what the graph returns.
-        taken: The names of nodes, to which those of new ones are added.
-        values: Called if there is such a node: gives the names of values.
-    """
-    if versions.get("", 0) < _OLDEST or not any(node.domain == _DOMAIN for node in nodes):
-        return nodes
-    plain = _plain(nodes, outputs, versions[""])
+def without_blocked_channels(graph: RewrittenGraph) -> RewrittenGraph:
+    """Return a graph with plain nodes in place of those that read each other's blocks."""
+    if graph.version < _OLDEST or not any(node.domain == _DOMAIN for node in graph.nodes):
+        return graph
+    plain = _plain(graph)
     if not plain:
-        return nodes
-    taken.update(node.name for node in nodes)
-    new, names = NewNodes(versions, taken), values()
-    of_plain = ((_parts(node, versions[""], new, names) if node in plain else (node,)) for node in nodes)
-    return tuple(part for parts in of_plain for part in parts)
+        return graph
+    of_plain = (_parts(node, graph) if node in plain else (node,) for node in graph.nodes)
+    return replace(graph, nodes=tuple(part for parts in of_plain for part in parts))
 
 
-def _plain(nodes: Sequence[Node], outputs: Collection[str], version: int) -> set[Node]:
+def _plain(graph: RewrittenGraph) -> set[Node]:
     """Return the nodes that are written as plain ones, those of ONNX between them included."""
     blocked: set[str] = set()
     touching: dict[str, list[Node]] = {}
     plain: set[Node] = set()
-    kept = [*outputs]  # values that stay in blocks, as whoever else reads or writes these wants them so
-    for node in nodes:
+    kept = [*graph.outputs]  # values that stay in blocks, as whoever else reads or writes these wants them so
+    for node in graph.nodes:
         touched = [name for name in node.reads if name in blocked]
         if not touched and node.domain != _DOMAIN:
             continue
-        has_equal = _has_equal(node, version) and _fits(node, touched)
+        has_equal = _has_equal(node, graph.version) and _fits(node, touched)
         if _writes_blocks(node):
             touched += filter(None, node.outputs)
             blocked.update(node.outputs)
@@ -133,42 +119,42 @@ def _coordinates(node: Node) -> Any:
     return node.attributes.get("coordinate_transformation_mode", b"asymmetric")
 
 
-def _parts(node: Node, version: int, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+def _parts(node: Node, graph: RewrittenGraph) -> Iterator[Node]:
     """Yield what a node is on plain images."""
     if node.domain != _DOMAIN:
         yield node
     elif node.operator in _POOLS:
         proto = onnx.helper.make_node(node.operator, [], node.outputs, node.proto.name)
         proto.attribute.extend(node.proto.attribute)
-        yield node.with_inputs(node.inputs, proto, domain="", version=version)
+        yield node.with_inputs(node.inputs, proto, domain="", version=graph.version)
     elif node.operator == "Upsample":
-        yield from _resize(node, new, names)
+        yield from _resize(node, graph)
     elif node.operator == "ReorderOutput":
-        yield from _reshape(node, new, names)
+        yield from _reshape(node, graph)
     elif node.attributes.get("channels_last", 0):
-        yield new.made(node, "Transpose", node.inputs, node.outputs[0], perm=_TO_CHANNELS_FIRST)
+        yield graph.made(node, "Transpose", node.inputs, node.outputs[0], perm=_TO_CHANNELS_FIRST)
     else:
-        yield new.made(node, "Identity", node.inputs, node.outputs[0])
+        yield graph.made(node, "Identity", node.inputs, node.outputs[0])
 
 
-def _resize(node: Node, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+def _resize(node: Node, graph: RewrittenGraph) -> Iterator[Node]:
     [image], [result] = node.inputs, node.outputs
-    scales = names.like(f"{result}/scales")
-    yield new.constant(node, scales, np.array(node.attributes["scales"], np.float32))
+    scales = graph.new_name(f"{result}/scales")
+    yield graph.constant(node, scales, np.array(node.attributes["scales"], np.float32))
     mode = node.attributes.get("mode", b"nearest")
     is_nearest = mode == b"nearest"
     # The nearest element is that before, whatever is told of coordinates.
     told = {"coordinate_transformation_mode": b"asymmetric" if is_nearest else _coordinates(node), "mode": mode}
     told |= {"nearest_mode": b"floor"} if is_nearest else {}
-    yield new.made(node, "Resize", [image, "", scales], result, **told)
+    yield graph.made(node, "Resize", [image, "", scales], result, **told)
 
 
-def _reshape(node: Node, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+def _reshape(node: Node, graph: RewrittenGraph) -> Iterator[Node]:
     [image], [result] = node.inputs, node.outputs
-    shape = names.like(f"{result}/shape")
-    yield new.constant(node, shape, np.array([0, node.attributes["channels"], 0, 0], np.int64))
+    shape = graph.new_name(f"{result}/shape")
+    yield graph.constant(node, shape, np.array([0, node.attributes["channels"], 0, 0], np.int64))
     is_last = bool(node.attributes.get("channels_last", 0))
-    first = names.like(f"{result}/Reshape") if is_last else result
-    yield new.made(node, "Reshape", [image, shape], first)
+    first = graph.new_name(f"{result}/Reshape") if is_last else result
+    yield graph.made(node, "Reshape", [image, shape], first)
     if is_last:
-        yield new.made(node, "Transpose", [first], result, perm=_TO_CHANNELS_LAST)
+        yield graph.made(node, "Transpose", [first], result, perm=_TO_CHANNELS_LAST)

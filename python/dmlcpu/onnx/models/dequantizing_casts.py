@@ -8,8 +8,8 @@ is fed.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,8 @@ import onnx
 
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.constant_arrays import Array
-from dmlcpu.onnx.models.nodes import FreeNames, NewNodes, Node
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 
 __all__ = ["with_dequantized_casts"]
 
@@ -30,50 +31,31 @@ _LARGEST_SCALE: Final = np.finfo(np.float32).max / 255
 _MOVING: Final = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
 
 
-def with_dequantized_casts(
-    nodes: tuple[Node, ...],
-    constants: Mapping[str, Array],
-    outputs: Collection[str],
-    versions: Mapping[str, int],
-    taken: set[str],
-    values: Callable[[], FreeNames],
-) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
-    """Return the nodes and constants of a graph, with DequantizeLinear in place of each such Cast and Mul.
-
-    Args:
-        nodes: In an order in which they can run.
-        constants: By name.
-        outputs: The names of what the graph returns.
-        versions: Of the operators that the model imports, by domain.
-        taken: The names of nodes, to which those of new ones are added.
-        values: Called if there are such nodes: gives the names of values.
-
-    Returns:
-        The same where there are none.
-    """
-    casts = {node.outputs[0]: node for node in nodes if _is_cast_of_codes(node, constants)}
-    if not casts or versions.get("", 0) < _ONE_SCALE:
-        return nodes, constants
-    reads = Counter(name for node in nodes for name in node.reads)
-    alone = {name: node for name, node in casts.items() if reads[name] == 1 and name not in outputs}
-    further = _computed_further(nodes, constants)
-    new, names, scales = NewNodes(versions, taken), values(), dict(constants)
+def with_dequantized_casts(graph: RewrittenGraph) -> RewrittenGraph:
+    """Return a graph with DequantizeLinear in place of each such Cast and Mul; the same where there are none."""
+    constants = graph.constants
+    casts = {node.outputs[0]: node for node in graph.nodes if _is_cast_of_codes(node, constants)}
+    if not casts or graph.version < _ONE_SCALE:
+        return graph
+    alone = {name: casts[name] for name in graph.read_by_one_node() & casts.keys()}
+    further = _computed_further(graph.nodes, constants)
+    scales = dict(constants)
     made: list[Node] = []
     left_out: set[Node] = set()
-    for node in nodes:
+    for node in graph.nodes:
         operands = None if node.outputs[0] in further else _codes_and_scale(node, alone, constants)
         axis = None if operands is None else _axis_of_scale(*(constants[name] for name in operands))
-        if operands is None or axis is None or (axis >= 0 and versions[""] < _SCALES_ALONG_AXIS):
+        if operands is None or axis is None or (axis >= 0 and graph.version < _SCALES_ALONG_AXIS):
             made.append(node)
             continue
         codes, scale = operands
         if constants[scale].ndim != (axis >= 0):
-            scale = names.like(f"{node.name}/scale")
+            scale = graph.new_name(f"{node.name}/scale")
             scales[scale] = constants[operands[1]].reshape(-1 if axis >= 0 else ())
         left_out.update(alone[name] for name in node.inputs if name in alone)
         along = {"axis": axis} if axis >= 0 else {}
-        made.append(new.made(node, "DequantizeLinear", [codes, scale], node.outputs[0], **along))
-    return tuple(node for node in made if node not in left_out), scales
+        made.append(graph.made(node, "DequantizeLinear", [codes, scale], node.outputs[0], **along))
+    return replace(graph, nodes=tuple(node for node in made if node not in left_out), constants=scales)
 
 
 def _computed_further(nodes: Sequence[Node], constants: Mapping[str, Array]) -> set[str]:

@@ -7,15 +7,16 @@ optimizer does the same, none. Filters that are codes are no constants of floats
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import onnx
 
 from dmlcpu.onnx.constant_arrays import Array
-from dmlcpu.onnx.models.nodes import FreeNames, Node
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 
 __all__ = ["with_folded_normalizations"]
 
@@ -24,49 +25,35 @@ _OLDEST: Final = 9
 _EPSILON: Final = 1e-5
 
 
-def with_folded_normalizations(
-    nodes: tuple[Node, ...],
-    constants: Mapping[str, Array],
-    outputs: Collection[str],
-    values: Callable[[], FreeNames],
-) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
-    """Return the nodes and constants of a graph, with such convolutions in place of both nodes.
-
-    Args:
-        nodes: In an order in which they can run.
-        constants: By name.
-        outputs: The names of what the graph returns, and of constants that it may be fed.
-        values: Called if there are such nodes: gives the names of values.
-
-    Returns:
-        The same where there are none.
-    """
-    normalizing = [node for node in nodes if node.operator == "BatchNormalization" and node.domain == ""]
+def with_folded_normalizations(graph: RewrittenGraph) -> RewrittenGraph:
+    """Return a graph with such convolutions in place of both nodes; the same where there are none."""
+    normalizing = [node for node in graph.nodes if node.operator == "BatchNormalization" and node.domain == ""]
     if not normalizing:
-        return nodes, constants
-    reads = Counter(name for node in nodes for name in node.reads)
+        return graph
+    alone = graph.read_by_one_node()
     convolutions = {
         node.outputs[0]: node
-        for node in nodes
-        if node.operator == "Conv" and node.domain == "" and reads[node.outputs[0]] == 1
+        for node in graph.nodes
+        if node.operator == "Conv" and node.domain == "" and node.outputs[0] in alone
     }
     changed: dict[Node, Node | None] = {}
-    arrays, names = dict(constants), values()
+    arrays = dict(graph.constants)
     for node in normalizing:
         convolution = convolutions.get(node.inputs[0])
-        if convolution is None or node.inputs[0] in outputs or convolution in changed:
+        if convolution is None or convolution in changed:
             continue
-        folded = _folded(convolution, node, constants)
+        folded = _folded(convolution, node, graph.constants)
         if folded is not None:
-            inputs = [names.like(f"{convolution.name}/{part}") for part in ("filter", "bias")]
+            inputs = [graph.new_name(f"{convolution.name}/{part}") for part in ("filter", "bias")]
             arrays.update(zip(inputs, folded, strict=True))
             changed[convolution] = _writing(convolution, [convolution.inputs[0], *inputs], node.outputs[0])
             changed[node] = None
-    made = tuple(node for node in (changed.get(node, node) for node in nodes) if node is not None)
+    made = tuple(node for node in (changed.get(node, node) for node in graph.nodes) if node is not None)
     left = {name for node in changed for name in node.reads} - {name for node in made for name in node.reads}
-    for name in left.difference(outputs) & constants.keys():  # else a session would keep them beside what is folded
+    # Else a session would keep them beside what is folded; constants that may be fed stay.
+    for name in left.difference(graph.outputs, graph.inputs) & arrays.keys():
         del arrays[name]
-    return made, arrays
+    return replace(graph, nodes=made, constants=arrays)
 
 
 def _folded(convolution: Node, node: Node, constants: Mapping[str, Array]) -> tuple[Array, Array] | None:

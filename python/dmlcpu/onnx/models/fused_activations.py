@@ -10,13 +10,15 @@ between codes stay floats, as they do there: those of a Conv it would have made 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import FreeNames, NewNodes, Node
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 
 __all__ = ["without_fused_activations"]
 
@@ -51,47 +53,35 @@ _OF_GEMM: Final[Mapping[str, Sequence[str]]] = {
 _SINCE: Final = {"Celu": 12, "ThresholdedRelu": 10}
 
 
-def without_fused_activations(
-    nodes: tuple[Node, ...], versions: Mapping[str, int], taken: set[str], values: Callable[[], FreeNames]
-) -> tuple[Node, ...]:
-    """Return the nodes of a graph, with those that were fused in place of each FusedConv and FusedGemm.
-
-    Args:
-        nodes: In an order in which they can run.
-        versions: Of the operators that the model imports, by domain.
-        taken: The names of nodes, to which those of new ones are added.
-        values: Called if there is such a node: gives the names of values.
-    """
-    if not any(node.domain == "com.microsoft" and node.operator in _PLAIN for node in nodes):
-        return nodes
-    names = values()
-    taken.update(node.name for node in nodes)
-    new = NewNodes(versions, taken)
-    return tuple(part for node in nodes for part in _parts(node, versions.get("", 0), new, names))
+def without_fused_activations(graph: RewrittenGraph) -> RewrittenGraph:
+    """Return a graph with the nodes that were fused in place of each FusedConv and FusedGemm."""
+    if not any(node.domain == "com.microsoft" and node.operator in _PLAIN for node in graph.nodes):
+        return graph
+    return replace(graph, nodes=tuple(part for node in graph.nodes for part in _parts(node, graph)))
 
 
-def _parts(node: Node, version: int, new: NewNodes, names: FreeNames) -> Iterator[Node]:
+def _parts(node: Node, graph: RewrittenGraph) -> Iterator[Node]:
     activation = _activation(node) if node.domain == "com.microsoft" and node.operator in _PLAIN else None
-    if activation is None or not _is_written_alike(node, activation[0], version):
+    if activation is None or not _is_written_alike(node, activation[0], graph.version):
         yield node
         return
     function, parameters = activation
     addend = node.inputs[3] if node.operator == "FusedConv" and len(node.inputs) > 3 else ""
     steps = [step for step in ("Add" if addend else "", function) if step]
     result = node.outputs[0]
-    value = names.like(f"{result}/{_PLAIN[node.operator]}") if steps else result
-    yield _plain(node, version, value)
+    value = graph.new_name(f"{result}/{_PLAIN[node.operator]}") if steps else result
+    yield _plain(node, graph.version, value)
     for step in steps:
-        output = result if step is steps[-1] else names.like(f"{result}/{step}")
+        output = result if step is steps[-1] else graph.new_name(f"{result}/{step}")
         if step == "Add":
-            yield new.made(node, "Add", [value, addend], output)
-        elif step == "Clip" and version >= _CLIP_BY_OPERANDS:
-            bounds = {name: names.like(f"{result}/{name}") for name in parameters}
+            yield graph.made(node, "Add", [value, addend], output)
+        elif step == "Clip" and graph.version >= _CLIP_BY_OPERANDS:
+            bounds = {name: graph.new_name(f"{result}/{name}") for name in parameters}
             for name, bound in bounds.items():
-                yield new.constant(node, bound, np.array(parameters[name], np.float32))
-            yield new.made(node, "Clip", [value, *bounds.values()], output)
+                yield graph.constant(node, bound, np.array(parameters[name], np.float32))
+            yield graph.made(node, "Clip", [value, *bounds.values()], output)
         else:
-            yield new.made(node, step, [value], output, **parameters)
+            yield graph.made(node, step, [value], output, **parameters)
         value = output
 
 

@@ -15,6 +15,7 @@ from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.blocked_channels import without_blocked_channels
 from dmlcpu.onnx.models.fused_activations import without_fused_activations
 from dmlcpu.onnx.models.nodes import FreeNames, Node, free_names, node_of, ordered, shortened
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 from dmlcpu.onnx.models.subgraphs import rename
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 
@@ -102,11 +103,10 @@ class Inliner:
             proto.name = f"{begin}/{proto.name or f'{proto.op_type}_{index}'}"
             made.append(node_of(index, proto, self.versions, names))
         in_order = ordered(made, {*node.reads, *constants}, [*filter(None, node.outputs)])
-        coded, constants = with_coded_weights(in_order, constants, node.outputs, {})
-        apart = without_fused_activations(coded, self.versions, names, lambda: self._values)
-        plain = without_blocked_channels(apart, self.versions, node.outputs, names, lambda: self._values)
+        graph = RewrittenGraph(in_order, constants, (), node.outputs, self.versions, names, lambda: self._values)
+        graph = without_blocked_channels(without_fused_activations(with_coded_weights(graph, {})))
         self._nodes.update(names)
-        return InlinedGraph(plain, constants)
+        return InlinedGraph(graph.nodes, graph.constants)
 
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:

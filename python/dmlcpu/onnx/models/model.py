@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +28,7 @@ from dmlcpu.onnx.models.loops import Loops
 from dmlcpu.onnx.models.nodes import Node, free_names, node_of, ordered, short_domain
 from dmlcpu.onnx.models.operator_forms import check_forms
 from dmlcpu.onnx.models.other_formats import format_of
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 from dmlcpu.onnx.models.serialized import without_large_constants
 from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, absent_file, constant_of, has_external_data, make_dense
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
@@ -163,19 +164,17 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     outputs = tuple(output_info(value) for value in proto.graph.output)
     returned = [value.name for value in outputs]
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, returned)
-    if to_run and widened is None:  # onnxruntime quantizes no weights of FLOAT16
-        ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
-        nodes, constants = with_coded_weights(nodes, constants, {*returned}, ranks)
-    values = [*constants, *(value.name for value in inputs), *returned]
     if to_run:
-        names_left = partial(free_names, nodes, values)
-        nodes, constants = with_dequantized_casts(nodes, constants, {*returned}, versions, names, names_left)
-        kept = {*returned, *(value.name for value in proto.graph.input)}
-        nodes, constants = with_folded_normalizations(nodes, constants, kept, names_left)
-        values = [*values, *constants]
-        nodes = without_fused_activations(nodes, versions, names, partial(free_names, nodes, values))
-        nodes = without_blocked_channels(nodes, versions, {*returned}, names, partial(free_names, nodes, values))
-    inliner = Inliner(versions, nodes, values)
+        fed = {value.name for value in proto.graph.input}
+        left = cache(partial(free_names, nodes, [*constants, *fed, *returned]))
+        graph = RewrittenGraph(nodes, constants, fed, {*returned}, versions, names, left)
+        if widened is None:  # onnxruntime quantizes no weights of FLOAT16
+            ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
+            graph = with_coded_weights(graph, ranks)
+        graph = with_folded_normalizations(with_dequantized_casts(graph))
+        graph = without_blocked_channels(without_fused_activations(graph))
+        nodes, constants = graph.nodes, graph.constants
+    inliner = Inliner(versions, nodes, [*constants, *(value.name for value in inputs), *returned])
     return Model(proto, inputs, outputs, nodes, constants, Branches(inliner), Loops(inliner))
 
 

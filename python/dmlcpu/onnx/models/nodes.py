@@ -10,14 +10,12 @@ import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.attribute_values import CHECKED, check_values
 from dmlcpu.onnx.models.subgraphs import graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import array_of
 
 __all__ = [
     "FreeNames",
-    "NewNodes",
     "Node",
     "as_cast",
     "free_names",
@@ -227,26 +225,9 @@ class FreeNames:
         self._taken.add(own)
         return own
 
-
-class NewNodes:
-    """Makes nodes of ONNX's in place of others.
-
-    Args:
-        versions: Of the operators that the model imports, by domain.
-        taken: The names of nodes, to which those of new ones are added.
-    """
-
-    def __init__(self, versions: Mapping[str, int], taken: set[str]) -> None:
-        self._versions, self._taken = versions, taken
-
-    def made(self, node: Node, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> Node:
-        """Return a node of one output, named after the one in whose place it is."""
-        proto = onnx.helper.make_node(operator, inputs, [output], f"{node.name}/{operator}", **attributes)
-        return node_of(len(self._taken), proto, self._versions, self._taken)
-
-    def constant(self, node: Node, name: str, array: Array) -> Node:
-        """Return the Constant of an array, likewise."""
-        return self.made(node, "Constant", [], name, value=onnx.numpy_helper.from_array(array))
+    def take(self, names: Iterable[str]) -> None:
+        """Give none of these any more."""
+        self._taken.update(names)
 
 
 def free_names(nodes: Iterable[Node], values: Iterable[str]) -> FreeNames:

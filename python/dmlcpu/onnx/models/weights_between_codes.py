@@ -20,7 +20,8 @@ of the branch's own. So are weights that are no finite numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -29,6 +30,7 @@ import onnx
 
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
+from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 
 __all__ = ["with_coded_weights"]
 
@@ -43,45 +45,38 @@ _FOLDED: Final = frozenset({"Constant", "Identity", "Transpose"})
 _PARTS: Final = ("codes", "scale", "zero_point")
 
 
-def with_coded_weights(
-    nodes: tuple[Node, ...], constants: Mapping[str, Array], outputs: Collection[str], ranks: Mapping[str, int]
-) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
-    """Return the nodes and constants of a graph, with codes in place of weights that are quantized so.
+def with_coded_weights(graph: RewrittenGraph, ranks: Mapping[str, int]) -> RewrittenGraph:
+    """Return a graph with codes in place of weights that are quantized so; the same where there are none.
 
     Args:
-        nodes: In an order in which they can run.
-        constants: By name.
-        outputs: The names of what the graph returns.
-        ranks: Of inputs of the graph, where they are known.
-
-    Returns:
-        The same where there are none of these weights.
+        graph: Of a model, or within a node.
+        ranks: Of its inputs, where they are known.
     """
-    graph = _Graph(nodes, constants, outputs, ranks)
-    found = {node: weights for node in nodes if (weights := graph.weights_of(node)) is not None}
-    return (nodes, constants) if not found else graph.with_codes(found)
+    weights = _Weights(graph, ranks)
+    found = {node: array for node in graph.nodes if (array := weights.of(node)) is not None}
+    return weights.as_codes(found) if found else graph
 
 
-class _Graph:
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        constants: Mapping[str, Array],
-        outputs: Collection[str],
-        ranks: Mapping[str, int],
-    ) -> None:
-        self._nodes, self._constants, self._outputs, self._ranks = nodes, constants, frozenset(outputs), ranks
-        self._writers = {name: node for node in nodes for name in node.outputs if name}
+class _Weights:
+    """The weights of a graph.
+
+    Args:
+        graph, ranks: Those of ``with_coded_weights``.
+    """
+
+    def __init__(self, graph: RewrittenGraph, ranks: Mapping[str, int]) -> None:
+        self._graph, self._ranks, self._outputs = graph, ranks, frozenset(graph.outputs)
+        self._writers = {name: node for node in graph.nodes for name in node.outputs if name}
 
     @cached_property
     def _readers(self) -> Mapping[str, Sequence[Node]]:
         readers: dict[str, list[Node]] = {}
-        for node in self._nodes:
+        for node in self._graph.nodes:
             for name in node.reads:
                 readers.setdefault(name, []).append(node)
         return readers
 
-    def weights_of(self, node: Node) -> Array | None:
+    def of(self, node: Node) -> Array | None:
         """Return the weights of a node that are to be quantized; None if there are none."""
         if node.operator not in _PRODUCTS or node.domain != "" or len(node.inputs) < 2 or node.version < _CODES_SINCE:
             return None
@@ -128,7 +123,7 @@ class _Graph:
     def _array(self, name: str) -> Array | None:
         """Return a constant, or what it is once it is moved; None if it is none of these."""
         moving: list[Node] = []
-        while name not in self._constants:
+        while name not in self._graph.constants:
             node = self._writers.get(name)
             if node is None or node.operator not in _FOLDED or node.domain != "" or len(node.inputs) > 1:
                 return None
@@ -136,7 +131,7 @@ class _Graph:
             if not node.inputs:
                 break
             name = node.inputs[0]
-        array = self._constants.get(name)
+        array = self._graph.constants.get(name)
         for node in reversed(moving):
             array = _moved(node, array)
             if array is None:
@@ -193,14 +188,13 @@ class _Graph:
             node, is_moved = reader, is_moved or moves
         return False
 
-    def with_codes(self, found: Mapping[Node, Array]) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
-        """Return nodes and constants with codes for the weights of some nodes."""
-        constants = dict(self._constants)
-        names = {node.name for node in self._nodes}
+    def as_codes(self, found: Mapping[Node, Array]) -> RewrittenGraph:
+        """Return the graph with codes for the weights of some nodes."""
+        constants = dict(self._graph.constants)
         values = FreeNames((*constants, *self._writers, *self._readers))
         dequantized: dict[str, str] = {}
         nodes: list[Node] = []
-        for node in self._nodes:
+        for node in self._graph.nodes:
             if node not in found:
                 nodes.append(node)
                 continue
@@ -211,9 +205,10 @@ class _Graph:
                 constants.update(zip(inputs, _quantized(found[node]), strict=True))
                 dequantized[weights] = base
                 proto = onnx.helper.make_node("DequantizeLinear", inputs, [base], base)
-                nodes.append(node_of(len(nodes), proto, {"": node.version}, names))
+                nodes.append(node_of(len(nodes), proto, {"": node.version}, self._graph.taken))
             nodes.append(node.with_inputs([node.inputs[0], dequantized[weights], *node.inputs[2:]]))
-        return tuple(nodes), constants
+        self._graph.names().take((*constants, *dequantized.values()))
+        return replace(self._graph, nodes=tuple(nodes), constants=constants)
 
 
 def _moved(node: Node, array: Array | None) -> Array | None:
