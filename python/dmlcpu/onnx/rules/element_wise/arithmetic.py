@@ -33,7 +33,7 @@ from dmlcpu.onnx.values import (
     element_type,
 )
 
-__all__ = ["RULES", "binary", "plus", "power"]
+__all__ = ["RULES", "binary", "of_two", "plus", "power"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,21 +155,25 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         for other in inputs[1:]:
             value = on_floats(lowering, _FUNCTIONS[node.operator][0], value, present(other))
         return [value]
-    a, b = present(inputs[0]), present(inputs[1])
-    table = _as_table(lowering, node.operator, a, b)
+    return [of_two(lowering, node.operator, present(inputs[0]), present(inputs[1]))]
+
+
+def of_two(lowering: Lowering, operator: str, a: Value, b: Value) -> Value:
+    """Return a function of two values, by the name that ONNX has for it."""
+    table = _as_table(lowering, operator, a, b)
     if table is not None:
-        return [table]
-    function, operator, _ = _FUNCTIONS[node.operator]
+        return table
+    function, of_codes, _ = _FUNCTIONS[operator]
     first, second = Quantized.of(a), Quantized.of(b)
-    if operator and first is not None and second is not None:
-        if node.operator == "Sub":
+    if of_codes and first is not None and second is not None:
+        if operator == "Sub":
             parameters = replace(second.parameters, scale=-second.parameters.scale)
             second = Quantized(second.codes, parameters)
-        return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
+        return QuantizedPair(lowering, of_codes, function, a, b, (first, second))
     if any(element_type(value) != np.float32 for value in (a, b)):
-        return [on_integers(lowering, IntegerBinary[function.name], a, b)]
-    affine = _channel_affine(lowering, node.operator, a, b)
-    return [on_floats(lowering, function, a, b) if affine is None else affine]
+        return on_integers(lowering, IntegerBinary[function.name], a, b)
+    affine = _channel_affine(lowering, operator, a, b)
+    return on_floats(lowering, function, a, b) if affine is None else affine
 
 
 def modulus(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -206,13 +210,12 @@ def plus(lowering: Lowering, node: Node, named: tuple[str, Value], other: Value)
         other: What is added; a constant may become the bias of the product that the input is.
     """
     name, value = named
-    add = replace(node, domain="", operator="Add", attributes={})
     if isinstance(value, Deferred):
+        add = replace(node, domain="", operator="Add", attributes={})
         followed = value.followed_by(add, [value, other], lowering.uses.is_read_once(name))
         if followed is not None:
             return followed
-    [result] = binary(lowering, add, [value, other])
-    return result
+    return of_two(lowering, "Add", value, other)
 
 
 def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Value | None:

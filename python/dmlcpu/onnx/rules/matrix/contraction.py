@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -16,7 +16,7 @@ from dmlcpu.onnx.constant_arrays import Array, Constant, constant_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFitting, NotNative
-from dmlcpu.onnx.rules.element_wise.arithmetic import binary
+from dmlcpu.onnx.rules.element_wise.arithmetic import of_two
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, transposed
 from dmlcpu.onnx.rules.operands import present
@@ -89,7 +89,7 @@ def _lengths(values: Sequence[Value], equation: Equation) -> dict[str, int]:
 
 
 def _element_by_element(
-    lowering: Lowering, node: Node, values: Sequence[Value], equation: Equation, lengths: Mapping[str, int]
+    lowering: Lowering, values: Sequence[Value], equation: Equation, lengths: Mapping[str, int]
 ) -> Value:
     """Return the product without sums: operands with an axis of length 1 where they lack one of the result."""
     operands = []
@@ -97,8 +97,7 @@ def _element_by_element(
         order = "".join(name for name in equation.result if name in axes)
         shape = [lengths[name] if name in axes else 1 for name in equation.result]
         operands.append(reshaped(lowering, _in_order(lowering, value, axes, order), shape))
-    [product] = binary(lowering, replace(node, operator="Mul"), operands)
-    return product
+    return of_two(lowering, "Mul", *operands)
 
 
 def _merged(terms: Sequence[str], result: str, pair: tuple[int, int]) -> str:
@@ -146,13 +145,13 @@ def _by_pairs(
         if len(sources) == 2 and math.prod(lengths[name] for name in merged) <= _MOST_ELEMENTS:
             factors[a] = constant_by(_constant_product, names, *step, merged, *sources)  # which no run computes
         else:
-            factors[a] = _of_two(lowering, node, pair, Equation(step, merged), lengths)
+            factors[a] = _contracted(lowering, node, pair, Equation(step, merged), lengths)
         terms[a] = merged
         del factors[b], terms[b]
-    return _of_two(lowering, node, factors, Equation(tuple(terms), equation.result), lengths)
+    return _contracted(lowering, node, factors, Equation(tuple(terms), equation.result), lengths)
 
 
-def _of_two(
+def _contracted(
     lowering: Lowering, node: Node, values: Sequence[Value], equation: Equation, lengths: Mapping[str, int]
 ) -> Value:
     """Return the product of two operands; axes of both that the result lacks are summed over."""
@@ -162,7 +161,7 @@ def _of_two(
     summed = "".join(name for name in shared if name not in equation.result)
     rows, columns = ("".join(name for name in equation.result if name in axes and name not in batch) for axes in (a, b))
     if not summed:
-        return _element_by_element(lowering, node, values, equation, lengths)
+        return _element_by_element(lowering, values, equation, lengths)
 
     def count(axes: str) -> int:
         return math.prod(lengths[name] for name in axes)
@@ -190,7 +189,7 @@ def einsum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         raise NotNative("sums over an axis of one operand")
     if len(values) == 1:
         return [_in_order(lowering, values[0], equation.operands[0], equation.result)]
-    return [(_of_two if len(values) == 2 else _by_pairs)(lowering, node, values, equation, lengths)]
+    return [(_contracted if len(values) == 2 else _by_pairs)(lowering, node, values, equation, lengths)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "Einsum"): einsum}

@@ -17,7 +17,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotFitting, NotNative
 from dmlcpu.onnx.rules.element_operators import on_floats
-from dmlcpu.onnx.rules.element_wise.arithmetic import binary
+from dmlcpu.onnx.rules.element_wise.arithmetic import of_two
 from dmlcpu.onnx.rules.matrix.matrix_multiply import matmul
 from dmlcpu.onnx.rules.matrix.products import Product, float_product, times
 from dmlcpu.onnx.rules.movement.moved_values import sliced_along, transposed
@@ -145,8 +145,7 @@ def _with_addend(lowering: Lowering, node: Node, x: AffineTable, matrix: Value, 
         raise NotNative(f"an addend of type {element_type(addend)} and shape {addend.shape} for {product.shape}")
     if isinstance(product, Product) and isinstance(addend, CONSTANTS):
         return product.with_bias(constant(addend, "an addend"))
-    [result] = binary(lowering, replace(node, operator="Add", attributes={}), [product, addend])
-    return result
+    return of_two(lowering, "Add", product, addend)
 
 
 def _is_of_codes(b: Value | None, is_transposed: bool) -> TypeGuard[Dequantized]:

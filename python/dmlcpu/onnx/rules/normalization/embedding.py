@@ -14,7 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import compared
-from dmlcpu.onnx.rules.element_wise.arithmetic import binary
+from dmlcpu.onnx.rules.element_wise.arithmetic import of_two
 from dmlcpu.onnx.rules.movement.gathered_values import looked_up
 from dmlcpu.onnx.rules.movement.moved_values import sliced_along
 from dmlcpu.onnx.rules.native_functions import Logical
@@ -72,7 +72,7 @@ def _numbers(lowering: Lowering, value: Value | None) -> Tensor:
     return numbers
 
 
-def _summed(lowering: Lowering, node: Node, embedding: _Embedding) -> Value:
+def _summed(lowering: Lowering, embedding: _Embedding) -> Value:
     """Return the rows of all tables, added."""
     shape = embedding.words.shape
     words, positions, segments = embedding.tables
@@ -92,9 +92,8 @@ def _summed(lowering: Lowering, node: Node, embedding: _Embedding) -> Value:
         raise NotNative(f"{shape[1]} positions of {positions.shape[0]}")
     if segments is not None:
         terms.append(looked_up(lowering, segments, 0, _numbers(lowering, embedding.segments)))
-    add = replace(node, domain="", operator="Add", attributes={})
     for term in terms:
-        [total] = binary(lowering, add, [total, term])
+        total = of_two(lowering, "Add", total, term)
     return total
 
 
@@ -118,7 +117,7 @@ def _normalized(lowering: Lowering, node: Node, embedding: _Embedding) -> Sequen
     parameters = [
         vector(value, width, what) for value, what in ((embedding.weight, "the weight"), (embedding.bias, "the bias"))
     ]
-    total = _summed(lowering, node, embedding)
+    total = _summed(lowering, embedding)
     if not isinstance(total, Tensor):
         total = computed(lowering, total)
     if total.dtype != np.float32:

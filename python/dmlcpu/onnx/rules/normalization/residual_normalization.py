@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from dmlcpu.onnx.constant_arrays import Array, Constant
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.element_wise.arithmetic import binary, plus
+from dmlcpu.onnx.rules.element_wise.arithmetic import of_two, plus
 from dmlcpu.onnx.rules.normalization.layer_normalization import LayerNormalization, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import present, vector
 from dmlcpu.onnx.values import Deferred, Value
@@ -58,8 +57,7 @@ def _total(lowering: Lowering, node: Node, inputs: Sequence[Value | None], adden
     # A product that nothing else reads takes a bias without a step of its own, whichever term it is.
     terms.sort(key=lambda term: not isinstance(term[1], Deferred))
     biased = plus(lowering, node, terms[0], own)
-    [total] = binary(lowering, replace(node, domain="", operator="Add", attributes={}), [biased, terms[1][1]])
-    return total
+    return of_two(lowering, "Add", biased, terms[1][1])
 
 
 def _with_total(node: Node, normalized: Value, total: Value) -> Sequence[Value]:
