@@ -6,6 +6,7 @@ So do the folders of its rules. Imports for types alone (``if TYPE_CHECKING``) d
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,8 @@ def is_for_types(node: ast.AST) -> bool:
 
 def imported(node: ast.AST, package: str) -> Iterator[str]:
     """The folders and modules of a package that are imported at run time."""
+    if isinstance(node, ast.expr):
+        return  # no import is within one
     names = []
     if isinstance(node, ast.ImportFrom):
         names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -72,30 +75,39 @@ def imported(node: ast.AST, package: str) -> Iterator[str]:
             yield from imported(child, package)
 
 
+def part_of(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).parts[0].removesuffix(".py")
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imports(folder: Path) -> dict[str, set[str]]:
     """By folder or module in a folder, what it imports of the others."""
     found: dict[str, set[str]] = {}
-    for path in sorted(folder.rglob("*.py")):
-        part = path.relative_to(folder).parts[0].removesuffix(".py")
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found.setdefault(part, set()).update(imported(tree, package_of(folder)))
+    for path in folder.rglob("*.py"):
+        found.setdefault(part_of(path, folder), set()).update(imported(parsed(path), package_of(folder)))
     return {part: others - {part} for part, others in found.items()}
 
 
-IMPORTS = imports(PACKAGE)
-IMPORTS_OF_RULES = imports(PACKAGE / "rules")
+RULES = PACKAGE / "rules"
+PARTS_OF_RULES = sorted({part_of(path, RULES) for path in RULES.rglob("*.py")} - {"__init__", "table"})
 FOLDERS_OF_RULES = [*dict.fromkeys(module.__name__.split(".")[-2] for module in table._MODULES)]
 
 
 def test_all_have_a_place() -> None:
-    assert sorted(ORDER) == sorted(IMPORTS.keys() - {"__init__"})
-    assert IMPORTS["__init__"] == set()
-    assert len(IMPORTS["planning"]) > 5
+    found = imports(PACKAGE)
+    assert sorted(ORDER) == sorted(found.keys() - {"__init__"})
+    assert found["__init__"] == set()
+    assert len(found["planning"]) > 5
 
 
 @pytest.mark.parametrize("part", ORDER)
 def test_what_is_imported_stands_before(part: str) -> None:
-    assert IMPORTS[part] - set(ORDER[: ORDER.index(part)]) == set()
+    assert imports(PACKAGE)[part] - set(ORDER[: ORDER.index(part)]) == set()
 
 
 def test_the_package_tells_the_same_order() -> None:
@@ -104,13 +116,13 @@ def test_the_package_tells_the_same_order() -> None:
 
 
 def test_all_folders_of_rules_have_a_place() -> None:
-    folders = [path.name for path in (PACKAGE / "rules").iterdir() if path.is_dir() and path.name != "__pycache__"]
+    folders = [path.name for path in RULES.iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert sorted(folders) == sorted(FOLDERS_OF_RULES)
-    assert len(IMPORTS_OF_RULES["attention"] & {*FOLDERS_OF_RULES}) > 3
+    assert len(imports(RULES)["attention"] & {*FOLDERS_OF_RULES}) > 3
 
 
-@pytest.mark.parametrize("part", sorted(IMPORTS_OF_RULES.keys() - {"__init__", "table"}))
+@pytest.mark.parametrize("part", PARTS_OF_RULES)
 def test_folders_of_rules_import_those_before_them(part: str) -> None:
     """Modules beside the folders import none of them."""
     before = FOLDERS_OF_RULES[: FOLDERS_OF_RULES.index(part)] if part in FOLDERS_OF_RULES else []
-    assert IMPORTS_OF_RULES[part] & {*FOLDERS_OF_RULES} <= {*before}
+    assert imports(RULES)[part] & {*FOLDERS_OF_RULES} <= {*before}
