@@ -45,24 +45,35 @@ def fused_multiply_add(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArra
     """a * b + c with one rounding.
 
     The product of two 24-bit significands has at most 48 bits and an exponent far inside float64's range, so it is
-    exact in float64. The sum is not: rounding it to float64 and then to float32 rounds twice, and the first rounding
-    can create or destroy a tie of the second. Knuth's two-sum gives the error of the first rounding exactly, and the
-    sum is then rounded to odd instead: of the two float64 neighbours around an inexact sum, the one with the odd
-    significand. That neighbour is never a float32 value nor the midpoint of two (both have many trailing zero bits
-    in float64, hence are even) and lies on the same side of each of them as the exact sum, so the final rounding
-    sees the exact sum's side of every tie. It holds for subnormal results as well, which keep fewer bits still.
+    exact in float64. The sum is not: rounding it to float64 and then to float32 rounds twice. That matters only where
+    the float64 sum is the midpoint of two float32 values while the exact one lies to a side of it: any other float64
+    sum is on the exact one's side of every midpoint, as these are float64 values and rounding keeps order. A midpoint
+    has at most 25 significant bits, hence 28 zeros at the end in float64. Of the sums that have them Knuth's two-sum
+    gives the error of the first rounding exactly, and they are rounded to odd instead: of the two float64 neighbours
+    around an inexact sum, the one with the odd significand, which is on the exact sum's side.
 
     Infinite and NaN sums have no error term and pass through; a float64 sum of finite operands cannot overflow.
     """
     product = np.asarray(a, np.float64) * np.asarray(b, np.float64)
     addend = np.asarray(c, np.float64)
     total = np.asarray(product + addend)
+    may_be_midpoint = (total.view(np.int64) & (2**28 - 1)) == 0
+    if may_be_midpoint.any():
+        terms = (np.broadcast_to(values, total.shape)[may_be_midpoint] for values in (product, addend))
+        total[may_be_midpoint] = rounded_to_odd(total[may_be_midpoint], *terms)
+    return total.astype(np.float32)
+
+
+def rounded_to_odd(
+    total: NDArray[np.float64], product: NDArray[np.float64], addend: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The sum of two float64 values, of which the total is the one that is rounded half to even."""
     addend_part = total - product
     error = (product - (total - addend_part)) + (addend - addend_part)
     even = (total.view(np.int64) & 1) == 0
     to_be_moved = np.isfinite(total) & (error != 0) & even
     towards = np.where(error > 0, np.inf, -np.inf)
-    return np.where(to_be_moved, np.nextafter(total, towards), total).astype(np.float32)
+    return np.where(to_be_moved, np.nextafter(total, towards), total)
 
 
 def saturate(values: FloatArray, data_type: DTypeLike) -> NDArray[Any]:

@@ -36,14 +36,18 @@ def float_convolution(
         (padded.shape[2 + axis] - (filter.shape[2 + axis] - 1) * dilations[axis] - 1) // strides[axis] + 1
         for axis in range(axes)
     ]
-    along = (1, outputs, *(1,) * axes)
-    first = np.zeros(along, np.float32) if bias is None else bias.reshape(along)
-    sums = np.broadcast_to(first, (input.shape[0], outputs, *sizes)).astype(np.float32)
-    # The input channel of each output channel that is the first of its group.
-    begins = np.arange(outputs) // (outputs // group_count[0]) * channels
+    groups, batch = group_count[0], input.shape[0]
+    in_groups = (1, groups, outputs // groups, *(1,) * axes)
+    first = np.zeros(in_groups, np.float32) if bias is None else bias.reshape(in_groups)
+    sums = np.broadcast_to(first, (batch, *in_groups[1:3], *sizes)).astype(np.float32)
     for tap in np.ndindex(*filter.shape[2:]):
-        places = [np.arange(sizes[axis]) * strides[axis] + tap[axis] * dilations[axis] for axis in range(axes)]
+        begins = [tap[axis] * dilations[axis] for axis in range(axes)]
+        window = tuple(
+            slice(begin, begin + (size - 1) * stride + 1, stride)
+            for begin, size, stride in zip(begins, sizes, strides, strict=True)
+        )
+        taken = padded[(..., *window)].reshape(batch, groups, 1, channels, *sizes)
         for channel in range(channels):
-            chosen = (slice(None), *np.ix_(begins + channel, *places))
-            sums = fused_multiply_add(padded[chosen], filter[(slice(None), channel, *tap)].reshape(along), sums)
-    return sums
+            weights = filter[(slice(None), channel, *tap)].reshape(in_groups)
+            sums = fused_multiply_add(taken[:, :, :, channel], weights, sums)
+    return sums.reshape(batch, outputs, *sizes)
