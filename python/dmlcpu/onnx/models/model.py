@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -115,14 +116,13 @@ def load_model(
         OSError: The file cannot be read.
     """
     source = "model" if isinstance(model, bytes) else fspath(model)
-    data = model if isinstance(model, bytes) else Path(source).read_bytes()
-    rest, large = without_large_constants(data) if to_run and len(data) >= _LARGE_FILE else (data, {})
+    rest, large = _read(model if isinstance(model, bytes) else BytesIO(Path(source).read_bytes()), to_run)
     try:
         proto = onnx.load_model_from_string(rest)
     except _UNREADABLE as error:
-        raise InvalidModelError(f"{source}: not an ONNX model: {format_of(data) or error}") from None
+        raise InvalidModelError(f"{source}: not an ONNX model: {format_of(rest) or error}") from None
     if not proto.graph.node and not proto.graph.output:
-        raise InvalidModelError(f"{source}: {format_of(data) or 'it has no graph'}")
+        raise InvalidModelError(f"{source}: {format_of(rest) or 'it has no graph'}")
     large = {**large, **make_dense(proto, to_run)}
     if not isinstance(model, bytes) and has_external_data(proto):
         try:
@@ -140,6 +140,21 @@ def load_model(
     except (RecursionError, DecodeError) as error:
         raise InvalidModelError(f"{source}: graphs in too many others: {error}") from None
     return _checked(proto, large, to_run)
+
+
+def _read(file: bytes | BytesIO, to_run: bool) -> tuple[bytes, Mapping[int, memoryview]]:
+    """Return a file and nothing; or a large one without large constants, and these by the initializer's index.
+
+    Args:
+        file: Bytes of a caller's, or those of a file, which nobody else has, so that some may be moved.
+        to_run: As of ``load_model``.
+    """
+    data = file if isinstance(file, bytes) else file.getbuffer()
+    rest, large = without_large_constants(data) if to_run and len(data) >= _LARGE_FILE else (None, {})
+    if rest is None:
+        del data  # beside which getvalue would copy
+        rest = file if isinstance(file, bytes) else file.getvalue()
+    return rest, large
 
 
 def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bool) -> Model:

@@ -2,12 +2,15 @@
 
 What protobuf parses it copies, and once more where Python reads it. Of weights that takes most of the time in which a
 model is read. So their bytes are taken out of the file before protobuf sees it.
+
+There they lie at any address, and floats are to be aligned. In memory that may be written they are moved by the few
+bytes that are missing, over the head of their field: other memory would take several times as long to be first touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["without_large_constants"]
 
@@ -15,6 +18,9 @@ __all__ = ["without_large_constants"]
 _GRAPH: Final = 7
 _INITIALIZER: Final = 5
 _RAW_DATA: Final = 9
+# Of TensorProto, whose content is a number, and two of its values: FLOAT and INT32, whose elements have four bytes.
+_DATA_TYPE: Final = 2
+_OF_FOUR_BYTES: Final = (1, 6)
 # Constants of fewer bytes are left to protobuf: that is as quick.
 _LARGE: Final = 1 << 11
 # What follows the number of a field: a varint, 8 bytes, as many bytes as a varint says, or 4 bytes. There are two more
@@ -22,24 +28,54 @@ _LARGE: Final = 1 << 11
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 
 
+class _RawData(NamedTuple):
+    """The raw data of a tensor.
+
+    Attributes:
+        head: Where its field begins.
+        begin, end: Where it begins and ends.
+        of_four_bytes: Whether its elements have as many.
+    """
+
+    head: int
+    begin: int
+    end: int
+    of_four_bytes: bool
+
+
 class _UnusualError(Exception):
     """The message is malformed or has fields of an old kind."""
 
 
-def without_large_constants(model: bytes) -> tuple[bytes, Mapping[int, memoryview]]:
+def without_large_constants(model: bytes | memoryview) -> tuple[bytes | None, Mapping[int, memoryview]]:
     """Return a serialized model without the raw data of large initializers, and that data by the initializer's index.
 
-    A model that is not as expected is returned as it is: protobuf says what is wrong with it.
+    None for a model that has none, or is not as expected: protobuf says what is wrong with it.
+
+    Args:
+        model: Its bytes are the data's from here on. If they may be written, some are moved.
     """
-    constants: dict[int, memoryview] = {}
+    data = memoryview(model)
+    constants: dict[int, _RawData] = {}
     try:
-        parts = [*_model_parts(memoryview(model), constants)]
+        parts = [*_model_parts(data, constants)]
     except (_UnusualError, IndexError):
-        return model, {}
-    return (b"".join(parts), constants) if constants else (model, {})
+        return None, {}
+    rest = b"".join(parts) if constants else None
+    return rest, {index: _aligned(data, constant).toreadonly() for index, constant in constants.items()}
 
 
-def _model_parts(data: memoryview, constants: dict[int, memoryview]) -> Iterator[memoryview | bytes]:
+def _aligned(data: memoryview, constant: _RawData) -> memoryview:
+    """Return raw data, moved to a multiple of its elements' bytes over the head of its field, if it may be moved."""
+    missing = constant.begin % 4 if constant.of_four_bytes and not data.readonly else 0
+    begin, end = constant.begin - missing, constant.end - missing
+    if missing and begin >= constant.head:
+        data[begin:end] = data[constant.begin : constant.end]
+        return data[begin:end]
+    return data[constant.begin : constant.end]
+
+
+def _model_parts(data: memoryview, constants: dict[int, _RawData]) -> Iterator[memoryview | bytes]:
     """Yield what is kept of a model."""
     count = 0
     for number, begin, payload, end in _fields(data, 0, len(data)):
@@ -52,23 +88,26 @@ def _model_parts(data: memoryview, constants: dict[int, memoryview]) -> Iterator
             if inner != _INITIALIZER:
                 continue
             if stop - content >= _LARGE and (raw := _raw_data(data, content, stop)) is not None:
-                first, after, constant = raw
-                constants[count] = constant
-                parts += (data[kept:start], *_message(_INITIALIZER, [data[content:first], data[after:stop]]))
+                constants[count] = raw
+                parts += (data[kept:start], *_message(_INITIALIZER, [data[content : raw.head], data[raw.end : stop]]))
                 kept = stop
             count += 1
         yield from _message(_GRAPH, [*parts, data[kept:end]])
 
 
-def _raw_data(data: memoryview, begin: int, end: int) -> tuple[int, int, memoryview] | None:
-    """Return where the raw data of a tensor begins and ends, its head included, and the data; None if it is small."""
-    found = None
+def _raw_data(data: memoryview, begin: int, end: int) -> _RawData | None:
+    """Return where the raw data of a tensor is; None if it is small."""
+    found, of_four_bytes = None, False
     for number, start, payload, stop in _fields(data, begin, end):
         if number == _RAW_DATA:
             if found is not None:
                 raise _UnusualError
-            found = start, stop, data[payload:stop]
-    return found if found is not None and len(found[2]) >= _LARGE else None
+            found = start, payload, stop
+        elif number == -_DATA_TYPE:
+            of_four_bytes = data[payload] in _OF_FOUR_BYTES
+    if found is None or found[2] - found[1] < _LARGE:
+        return None
+    return _RawData(*found, of_four_bytes)
 
 
 def _message(number: int, parts: list[memoryview | bytes]) -> list[memoryview | bytes]:
