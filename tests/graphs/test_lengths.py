@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import operator
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -162,6 +164,23 @@ def test_what_is_not_needed_is_forgotten_and_decisions_are_not() -> None:
     assert record.again([4, 7]) is None
 
 
+def test_arrays_that_no_replay_reads_are_let_go() -> None:
+    record = Record()
+    length = record.free(3)
+    read, unread, deciding = (np.full(1 << 10, number) for number in (2, 3, 5))
+    needed = derived(np.sum, derived(operator.mul, read, length))
+    made = derived(operator.mul, unread, length)
+    assert decided_by(operator.lt, derived(np.max, derived(operator.mul, deciding, length)), 20)
+    kept, let_go = [*map(weakref.ref, (read, deciding))], [*map(weakref.ref, (unread, made.value))]
+    record.keep([needed])
+    del read, unread, deciding, made
+    gc.collect()
+    assert [array() is None for array in (*kept, *let_go)] == [False, False, True, True]
+    for later, total in ((2, 4 << 10), (3, 6 << 10), (4, None)):
+        replay = record.again([later])
+        assert (None if replay is None else replay.of(needed)) == total
+
+
 def test_what_a_function_makes_is_derived() -> None:
     record = Record()
     indices = derived(np.arange, record.free(3))
@@ -237,10 +256,10 @@ def test_an_entry_by_itself() -> None:
     count, other, rows = (record.free(length) for length in (3, 5, 2))
     assert other < 6
     made = derived(np.full, length_by(operator.add, count * 2, rows), 7)
-    function = record.function_of(made)
+    function, value = record.function_of(made), made.value
     int(count)
     record.keep([])
     assert function.free == (count.place, rows.place)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(function(4, 1), [7] * 9)
-    np.testing.assert_array_equal(function(3, 2), made.value)
+    np.testing.assert_array_equal(function(3, 2), value)
     assert record.function_of(derived(abs, other))(-9) == 9

@@ -17,7 +17,7 @@ then one for this value alone. So whatever is done with a length, the worst is a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -44,7 +44,7 @@ class Derived:
 
     @property
     def value(self) -> Any:
-        """What it is for the lengths that the record began with; decides nothing."""
+        """What it is for the lengths that the record began with, None if forgotten; decides nothing."""
         return self.record.values[self.place]
 
     @property
@@ -187,15 +187,19 @@ class Record:
     """What is computed of free lengths and decided by them.
 
     Attributes:
-        values: Of all entries, for the lengths that the record began with. Constants are entries, too.
+        values: Of all entries, for the lengths that the record began with; None of those that ``keep`` has forgotten.
+            Constants are entries, too.
     """
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self._free: list[int] = []
-        self._operations: list[_Operation] = []
-        self._places: dict[tuple[Any, ...], int] = {}
+        # By function, whether it decides, and the places of its arguments, in order. There are thousands, whose objects
+        # the garbage collector walks: an operation is made of one when it is needed.
+        self._entries: dict[tuple[Any, ...], int] = {}
+        self._kept: list[_Operation] = []  # of entries that have been forgotten
         self._numbers: dict[int, int] = {}  # the places of constants that are integers
+        self._places: dict[tuple[Any, ...], int] = {}  # of others
         self._lengths: dict[int, Length] = {}  # by place: of one object it is seen at once that it equals itself
         # Of the lengths that everything was computed for last, all decided as here; arrays among them stay with it.
         self._latest = self.values
@@ -232,16 +236,15 @@ class Record:
 
     def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], decides: bool) -> int:
         # Most arguments are lengths, of which a call of a method each would take half of the time.
-        places = tuple([each.place if type(each) is Length else self._place(each) for each in arguments])
-        key = function, places, decides
-        known = self._places.get(key)
+        places = [each.place if type(each) is Length else self._place(each) for each in arguments]
+        key = function, decides, *places
+        known = self._entries.get(key)
         if known is None:
             value = function(*[self.values[place] for place in places])
-            known = self._places[key] = len(self.values)
-            self._begin_anew()
+            known = self._entries[key] = len(self.values)
+            if self._following:
+                self._begin_anew()
             self.values.append(value)
-            left, right = places if len(places) == 2 else (None, places)
-            self._operations.append((known, function, left, right, value if decides else None))
         return known
 
     def _place(self, argument: Any) -> int:
@@ -266,13 +269,19 @@ class Record:
         self._following.clear()
 
     def keep(self, needed: Iterable[Derived]) -> None:
-        """Forget what neither decides nor leads to these values; nothing must be recorded any more."""
-        self._operations = self._leading_to({value.place for value in needed}, with_decisions=True)
+        """Forget what neither decides nor leads to these values, arrays included; nothing is recorded any more."""
+        places = {value.place for value in needed}
+        self._kept = self._leading_to(places, with_decisions=True)
+        places.update(self._free)
+        self.values[:] = [value if place in places else None for place, value in enumerate(self.values)]
         self._following.clear()
+        self._entries.clear()
+        self._places.clear()
+        self._numbers.clear()
         self._lengths.clear()  # each has the record
 
     def function_of(self, made: Derived) -> RecordedFunction:
-        """Return what makes an entry of free lengths, whatever else is recorded, decisions included."""
+        """Return what makes an entry, which is not forgotten, of free lengths, whatever else is recorded."""
         places = {made.place}
         operations = self._leading_to(places, with_decisions=False)
         free = tuple(place for place in self._free if place in places)
@@ -280,10 +289,17 @@ class Record:
         constants = {place: self.values[place] for place in known}
         return RecordedFunction(made.place, free, constants, operations)
 
+    def _backwards(self) -> Iterator[_Operation]:
+        """Yield what has been recorded, the latest first."""
+        for (function, decides, *places), place in reversed(self._entries.items()):
+            left, right = places if len(places) == 2 else (None, tuple(places))
+            yield place, function, left, right, self.values[place] if decides else None
+        yield from reversed(self._kept)
+
     def _leading_to(self, places: set[int], *, with_decisions: bool) -> list[_Operation]:
         """Return the operations that make entries, and, if asked, those that decide; add what they read to places."""
         leading: list[_Operation] = []
-        for operation in reversed(self._operations):
+        for operation in self._backwards():
             place, _, left, right, decision = operation
             if place in places or (with_decisions and decision is not None):
                 leading.append(operation)
@@ -322,7 +338,7 @@ class Record:
         if operations is None:
             places = set(changed)
             operations = []
-            for operation in self._operations:
+            for operation in reversed([*self._backwards()]):
                 place, _, left, right, _ = operation
                 if not places.isdisjoint(right if left is None else (left, right)):
                     places.add(place)
