@@ -43,7 +43,8 @@ class NativePartition:
         self.nodes: list[Node] = []
         self.imported: dict[str, int] = {}
         self.exported: dict[str, Tensor] = {}
-        self._constants: dict[int, tuple[ConstantElements, int]] = {}
+        self._constants: dict[int, int] = {}  # their numbers, by the ids of the objects
+        self._held: list[ConstantElements] = []  # so that an id stays the object's
 
     def known_number(self, operand: Tensor | ConstantElements | None) -> int | None:
         """Return the number that a value has in the graph, where each has been checked; None if it is not there yet."""
@@ -51,8 +52,7 @@ class NativePartition:
             return None
         if isinstance(operand, Tensor):
             return operand.number if operand.partition == self.index else self.imported.get(operand.name)
-        known = self._constants.get(id(operand))
-        return None if known is None else known[1]
+        return self._constants.get(id(operand))
 
     def add_import(self, tensor: Tensor) -> int:
         """Let the graph read a value from outside that it does not know; return its number there."""
@@ -61,8 +61,8 @@ class NativePartition:
 
     def add_constant(self, constant: ConstantElements) -> int:
         """Let the graph read a constant that it does not know, told by the object; return its number there."""
-        number = self._added(constant)
-        self._constants[id(constant)] = constant, number  # kept, so that its id stays its
+        number = self._constants[id(constant)] = self._added(constant)
+        self._held.append(constant)
         return number
 
     def _added(self, constant: ConstantElements) -> int:

@@ -250,7 +250,8 @@ def shortened(name: str) -> str:
 def _reads(inputs: Sequence[str], subgraphs: Sequence[onnx.GraphProto]) -> tuple[str, ...]:
     """Return what a node of such inputs and subgraphs reads."""
     if not subgraphs:
-        return tuple(dict.fromkeys(filter(None, inputs)))
+        names = dict.fromkeys(filter(None, inputs))
+        return tuple(inputs if len(names) == len(inputs) else names)  # mostly one tuple for both
     captured = (value for graph in subgraphs for value in _captured(graph))
     return tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
 
