@@ -149,11 +149,11 @@ void IntegerSums::forget() noexcept {
 }
 
 const char* IntegerSums::words() {
-  constexpr const char* kFloats = "in floats, until parameters have come again";
-  if (!try_hold()) return kFloats;
+  constexpr const char* kInFloats = "in floats, until parameters have come again";
+  if (!try_hold()) return kInFloats;
   const char* const words = found_        ? "in integers, which make the same codes of all pairs"
                             : has_looked_ ? "in floats, as integers make other codes of some pairs"
-                                          : kFloats;
+                                          : kInFloats;
   lock_.release();
   return words;
 }
