@@ -62,6 +62,11 @@ const std::vector<std::int64_t>& OperatorDesc::attribute(const std::string& name
 // Smaller buffers are not worth the search for others like them.
 constexpr std::size_t kLeastShared = 1024;
 
+CompiledOperator::CompiledOperator(OperatorDesc desc, ExecutionTarget target)
+    : desc_(std::move(desc)), target_(target) {}
+
+CompiledOperator::~CompiledOperator() = default;
+
 std::optional<AlignedBuffer> CompiledOperator::pack_owned(std::size_t, const void*) const { return std::nullopt; }
 
 std::size_t CompiledOperator::packed_owned_size(std::size_t tensor) const {

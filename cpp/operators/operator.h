@@ -79,7 +79,7 @@ inline constexpr std::size_t kAbsent = kMaxTensors;
 
 class CompiledOperator {
  public:
-  virtual ~CompiledOperator() = default;
+  virtual ~CompiledOperator();
   CompiledOperator(const CompiledOperator&) = delete;
   CompiledOperator& operator=(const CompiledOperator&) = delete;
 
@@ -107,7 +107,7 @@ class CompiledOperator {
   virtual std::string describe() const = 0;
 
  protected:
-  CompiledOperator(OperatorDesc desc, ExecutionTarget target) : desc_(std::move(desc)), target_(target) {}
+  CompiledOperator(OperatorDesc desc, ExecutionTarget target);
 
   const ExecutionTarget& target() const { return target_; }
 
