@@ -62,7 +62,7 @@ const std::vector<std::int64_t>& OperatorDesc::attribute(const std::string& name
 // Smaller buffers are not worth the search for others like them.
 constexpr std::size_t kLeastShared = 1024;
 
-CompiledOperator::CompiledOperator(OperatorDesc desc, ExecutionTarget target)
+CompiledOperator::CompiledOperator(OperatorDesc&& desc, ExecutionTarget target)
     : desc_(std::move(desc)), target_(target) {}
 
 CompiledOperator::~CompiledOperator() = default;

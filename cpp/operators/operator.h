@@ -107,7 +107,7 @@ class CompiledOperator {
   virtual std::string describe() const = 0;
 
  protected:
-  CompiledOperator(OperatorDesc desc, ExecutionTarget target);
+  CompiledOperator(OperatorDesc&& desc, ExecutionTarget target);
 
   const ExecutionTarget& target() const { return target_; }
 

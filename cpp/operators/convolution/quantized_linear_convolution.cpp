@@ -35,7 +35,7 @@ ConvolutionGeometry geometry_of(const OperatorDesc& desc, const ConvolutionTenso
 
 class Convolution final : public CompiledOperator {
  public:
-  Convolution(OperatorDesc operator_desc, ExecutionTarget execution_target, const ConvolutionTensors& numbers)
+  Convolution(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const ConvolutionTensors& numbers)
       : CompiledOperator(std::move(operator_desc), execution_target),
         numbers_(numbers),
         output_type_(desc().tensor(numbers.output).type),

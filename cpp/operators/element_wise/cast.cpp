@@ -29,7 +29,7 @@ CastFunction casting_kernel(const CastKernels& kernels, DataType input, DataType
 
 class Cast final : public CompiledOperator {
  public:
-  Cast(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  Cast(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target), runs_(desc()) {
     const DataType input = desc().tensor(0).type, output = desc().tensor(1).type;
     if (output == DataType::float32) dequantize_ = dequantize_kernel(*target().kernels().dequantize, input, output);

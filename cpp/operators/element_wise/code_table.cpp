@@ -21,7 +21,7 @@ std::optional<StridedCopy> transposition(const OperatorDesc& desc, const Executi
 
 class CodeTable final : public CompiledOperator {
  public:
-  CodeTable(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  CodeTable(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         transposition_(transposition(desc(), target())),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(transposition_ ? kOutput : kInput)}, target()),

@@ -23,7 +23,7 @@ constexpr const char* kFunctions[kFloatBinaryCount] = {"add", "subtract", "multi
 
 class ElementWiseBinary final : public CompiledOperator {
  public:
-  ElementWiseBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ElementWiseBinary(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
         blocks_(runs_, 3, sizeof(float)),

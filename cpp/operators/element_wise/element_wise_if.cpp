@@ -13,7 +13,7 @@ enum Tensor : std::size_t { kCondition, kA, kB, kOutput };
 
 class ElementWiseIf final : public CompiledOperator {
  public:
-  ElementWiseIf(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ElementWiseIf(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kCondition), &desc().tensor(kA), &desc().tensor(kB)}) {
     const DataType type = desc().tensor(kOutput).type;

@@ -38,7 +38,7 @@ bool is_of_conditions(Function function) { return function >= Function::logical_
 
 class ElementWiseLogical final : public CompiledOperator {
  public:
-  ElementWiseLogical(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ElementWiseLogical(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
         function_(static_cast<Function>(index_attribute(desc(), "function", std::size(kFunctions)))) {

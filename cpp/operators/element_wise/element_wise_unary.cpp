@@ -57,7 +57,7 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
 
 class ElementWiseUnary final : public CompiledOperator {
  public:
-  ElementWiseUnary(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ElementWiseUnary(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(desc()),
         function_(index_attribute(desc(), "function", kFloatUnaryCount)),

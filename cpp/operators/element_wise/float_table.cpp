@@ -12,7 +12,7 @@ enum Tensor : std::size_t { kInput, kTable, kOutput };
 
 class FloatTable final : public CompiledOperator {
  public:
-  FloatTable(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  FloatTable(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(desc().tensor(kInput), desc().tensor(kOutput)) {
     check_table(desc(), kTable);

@@ -42,7 +42,7 @@ Element modulus(Element a, Element b) noexcept {
 
 class ElementWiseIntegerBinary final : public CompiledOperator {
  public:
-  ElementWiseIntegerBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ElementWiseIntegerBinary(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
         function_(static_cast<IntegerBinary>(index_attribute(desc(), "function", std::size(kFunctions)))) {

@@ -60,7 +60,7 @@ class Multiplication {
 template <class Operation>
 class QuantizedBinary final : public CompiledOperator {
  public:
-  QuantizedBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  QuantizedBinary(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}, target()),
         operation_(target().kernels()) {

@@ -18,7 +18,7 @@ std::int64_t to_int64(float value) noexcept {
 
 class WideCast final : public CompiledOperator {
  public:
-  WideCast(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  WideCast(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         input_(desc().tensor(kInput).type),
         output_(desc().tensor(kOutput).type),

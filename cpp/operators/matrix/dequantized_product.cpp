@@ -19,7 +19,7 @@ constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kFewRows = 8;
 
 class DequantizedProduct final : public OfCodedMatrix<TiledFloatProduct> {
  public:
-  DequantizedProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
+  DequantizedProduct(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
                      const CodedMatrix& matrix)
       : OfCodedMatrix(matrix, std::move(operator_desc), execution_target, geometry, kCodedOutput, kPanelColumns,
                       geometry.m <= kFewRows ? 0 : as_size(kFloatBlockTerms * kPanelColumns) * sizeof(float)),

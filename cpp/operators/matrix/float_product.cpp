@@ -57,7 +57,7 @@ std::int64_t tile_columns(const OperatorDesc& desc, const MatrixGeometry& geomet
 
 class FloatProduct final : public TiledFloatProduct {
  public:
-  FloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
+  FloatProduct(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
                BlocksOfB blocks, std::int64_t columns)
       : TiledFloatProduct(
             std::move(operator_desc), execution_target, geometry, kOutput, columns,

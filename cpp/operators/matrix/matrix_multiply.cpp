@@ -30,7 +30,7 @@ constexpr MatrixTensors kToFloat = {
 
 class MatrixMultiply final : public CompiledOperator {
  public:
-  MatrixMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixTensors& numbers)
+  MatrixMultiply(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const MatrixTensors& numbers)
       : CompiledOperator(std::move(operator_desc), execution_target),
         numbers_(numbers),
         geometry_(matrix_geometry(desc(), desc().tensor(numbers.a), desc().tensor(numbers.b),

@@ -28,7 +28,7 @@ constexpr std::int64_t kBlockStep = 16;
 
 class QuantizedBlockProduct final : public OfCodedMatrix<CompiledOperator> {
  public:
-  QuantizedBlockProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const CodedMatrix& coded_matrix)
+  QuantizedBlockProduct(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const CodedMatrix& coded_matrix)
       : OfCodedMatrix(coded_matrix, std::move(operator_desc), execution_target),
         geometry_(matrix().geometry(desc())),
         row_tiles_(divide_up(geometry_.m, kTileRows)),

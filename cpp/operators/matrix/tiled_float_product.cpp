@@ -17,7 +17,7 @@ constexpr std::size_t kA = 0;
 
 }  // namespace
 
-TiledFloatProduct::TiledFloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target,
+TiledFloatProduct::TiledFloatProduct(OperatorDesc&& operator_desc, ExecutionTarget execution_target,
                                      const MatrixGeometry& geometry, std::size_t output, std::int64_t tile_columns,
                                      std::size_t own_size)
     : CompiledOperator(std::move(operator_desc), execution_target),

@@ -24,7 +24,7 @@ class TiledFloatProduct : public CompiledOperator {
 
  protected:
   // output is its tensor's number; a's is 0. own_size bytes of scratch memory are accumulate()'s.
-  TiledFloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
+  TiledFloatProduct(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
                     std::size_t output, std::int64_t tile_columns, std::size_t own_size);
 
   // Of b: the matrix's product, and the first of the terms and columns.

@@ -76,7 +76,7 @@ class DequantizedMatrix {
 
 class WideMatrixMultiply final : public CompiledOperator {
  public:
-  WideMatrixMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  WideMatrixMultiply(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(matrix_geometry(desc(), desc().tensor(kA), desc().tensor(kB), desc().tensor(kOutput),
                                   desc().optional_tensor(kBias))),

@@ -24,7 +24,7 @@ enum Axis : std::size_t { kImage, kHead, kRow, kElement };
 
 class AppendToPast final : public CompiledOperator {
  public:
-  AppendToPast(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  AppendToPast(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         past_(desc().tensor(kPast)),
         appended_(desc().tensor(kAppended)),

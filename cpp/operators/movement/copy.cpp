@@ -15,7 +15,7 @@ enum Tensor : std::size_t { kInput, kOutput };
 
 class Copy final : public CompiledOperator {
  public:
-  Copy(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  Copy(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         copy_(desc().tensor(kOutput), desc().tensor(kInput), target()) {}
 
@@ -31,7 +31,7 @@ class Copy final : public CompiledOperator {
 // Of 4-bit elements: through one in each byte. Gaps stay as they are, half a byte included; hence one thread.
 class NibbleCopy final : public CompiledOperator {
  public:
-  NibbleCopy(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  NibbleCopy(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kInput)}) {
     if (desc().tensor(kInput).type != desc().tensor(kOutput).type) {

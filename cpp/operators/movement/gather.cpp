@@ -48,7 +48,7 @@ TensorLayout slice_of(TensorLayout layout, std::size_t axis) {
 
 class Gather final : public CompiledOperator {
  public:
-  Gather(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  Gather(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         slice_(slice_runs()),

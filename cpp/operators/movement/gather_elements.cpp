@@ -22,7 +22,7 @@ enum Tensor : std::size_t { kInput, kIndices, kOutput };
 
 class GatherElements final : public CompiledOperator {
  public:
-  GatherElements(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  GatherElements(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         runs_(element_runs()) {

@@ -13,7 +13,7 @@ enum Tensor : std::size_t { kInput, kOutput };
 
 class Padding final : public CompiledOperator {
  public:
-  Padding(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  Padding(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target) {
     check_sizes();
     const std::int64_t value = desc().attribute("value")[0];

@@ -54,7 +54,7 @@ inline Element combined(Element a, Element update) noexcept {
 
 class ScatterElements final : public CompiledOperator {
  public:
-  ScatterElements(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ScatterElements(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         reduction_(static_cast<Reduction>(index_attribute(desc(), "reduction", kReductionCount))),

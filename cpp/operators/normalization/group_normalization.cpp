@@ -31,7 +31,7 @@ TensorLayout layout_of_channels(const OperatorDesc& desc) {
 
 class GroupNormalization final : public CompiledOperator {
  public:
-  GroupNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  GroupNormalization(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         parameters_(layout_of_channels(desc())),
         rows_(desc(), kInput, kOutput, target(), parameters_),

@@ -11,7 +11,7 @@ enum Tensor : std::size_t { kInput, kWeight, kBias, kOutput };
 
 class LayerNormalization final : public CompiledOperator {
  public:
-  LayerNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  LayerNormalization(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target()),
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())),

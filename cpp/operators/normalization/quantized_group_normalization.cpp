@@ -63,7 +63,7 @@ std::size_t pixels_together(std::size_t channels, std::size_t most) {
 
 class QuantizedGroupNormalization final : public CompiledOperator {
  public:
-  QuantizedGroupNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  QuantizedGroupNormalization(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(runs_of_pixels(desc())),
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())),

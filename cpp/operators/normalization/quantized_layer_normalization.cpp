@@ -33,7 +33,7 @@ Affine affine_of(const CodeMoments& moments, std::size_t count, double scale, do
 
 class QuantizedLayerNormalization final : public CompiledOperator {
  public:
-  QuantizedLayerNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  QuantizedLayerNormalization(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target()),
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())) {

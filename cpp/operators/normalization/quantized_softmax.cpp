@@ -72,7 +72,7 @@ Exponentials exponentials_of(float scale) {
 
 class QuantizedSoftmax final : public CompiledOperator {
  public:
-  QuantizedSoftmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  QuantizedSoftmax(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target(),
               softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)),

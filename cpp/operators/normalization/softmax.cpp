@@ -15,7 +15,7 @@ constexpr std::size_t kMostNeighbours = 40;
 
 class Softmax final : public CompiledOperator {
  public:
-  Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  Softmax(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target(),
               softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)) {}

@@ -81,7 +81,7 @@ PoolingGeometry plain_geometry(const OperatorDesc& desc) {
 
 class FloatPooling final : public CompiledOperator {
  public:
-  FloatPooling(OperatorDesc operator_desc, ExecutionTarget execution_target, const PoolingGeometry& geometry)
+  FloatPooling(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const PoolingGeometry& geometry)
       : CompiledOperator(std::move(operator_desc), execution_target),
         function_(function_of(desc())),
         geometry_(with_joined_planes(geometry, function_, target())),

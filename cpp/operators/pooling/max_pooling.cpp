@@ -58,7 +58,7 @@ PlaneStrides plane_strides(const TensorLayout& layout) {
 
 class MaxPooling final : public CompiledOperator {
  public:
-  MaxPooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  MaxPooling(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target) {
     const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
     if ((input.rank != 3 && input.rank != 4) || output.rank != input.rank || input.type != output.type ||

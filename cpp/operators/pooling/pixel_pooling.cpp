@@ -75,7 +75,7 @@ bool pays(const PoolingAxis& vertical, const PoolingAxis& horizontal, FloatPool 
 
 class PixelPooling final : public CompiledOperator {
  public:
-  PixelPooling(OperatorDesc operator_desc, ExecutionTarget execution_target, const PoolingGeometry& geometry,
+  PixelPooling(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const PoolingGeometry& geometry,
                FloatPool function)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(geometry),

@@ -43,7 +43,7 @@ struct Source {
 
 class QuantizedLinearAveragePooling final : public CompiledOperator {
  public:
-  QuantizedLinearAveragePooling(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  QuantizedLinearAveragePooling(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput))),
         plan_(geometry_, target().kernels().pool->least_plane, target().num_threads) {

@@ -28,7 +28,7 @@ struct BlockwiseOperator::Workspace {
   NibbleRowsFunction packed_rows = nullptr;
 };
 
-BlockwiseOperator::BlockwiseOperator(OperatorDesc operator_desc, ExecutionTarget target, float zero_point_offset,
+BlockwiseOperator::BlockwiseOperator(OperatorDesc&& operator_desc, ExecutionTarget target, float zero_point_offset,
                                      float absent_zero_point)
     : CompiledOperator(std::move(operator_desc), target),
       input_(desc().tensor(kInput)),

@@ -24,7 +24,7 @@ class BlockwiseOperator : public CompiledOperator {
  protected:
   // Zero points reach compute() as the float32 of their integers, with zero_point_offset added; an absent one as
   // absent_zero_point.
-  BlockwiseOperator(OperatorDesc desc, ExecutionTarget target, float zero_point_offset, float absent_zero_point);
+  BlockwiseOperator(OperatorDesc&& desc, ExecutionTarget target, float zero_point_offset, float absent_zero_point);
 
   // Codes of 4 bits are bytes, of which compute() may leave any value in an output: they saturate at 15.
   virtual void compute(const ScaledBlock& block) const noexcept = 0;

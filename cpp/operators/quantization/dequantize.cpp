@@ -19,7 +19,7 @@ float absent_zero_point(DataType codes) {
 
 class Dequantize final : public BlockwiseOperator {
  public:
-  Dequantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
+  Dequantize(OperatorDesc&& operator_desc, ExecutionTarget execution_target, DataType codes)
       : BlockwiseOperator(std::move(operator_desc), execution_target, zero_point_offset(codes),
                           absent_zero_point(codes)),
         kernel_(dequantize_kernel(*target().kernels().dequantize, type_of_bytes(codes), desc().tensor(kOutput).type)) {}

@@ -11,7 +11,7 @@ enum Tensor : std::size_t { kInput, kScale, kZeroPoint, kOutput };
 
 class DequantizeLinear final : public CompiledOperator {
  public:
-  DequantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  DequantizeLinear(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(desc().tensor(kInput), &desc().tensor(kScale), optional_tensor(desc(), kZeroPoint),
               desc().tensor(kOutput), target(), 0.0F),

@@ -31,7 +31,7 @@ TensorLayout without_repetitions(TensorLayout layout) {
 
 class DynamicQuantizeLinear final : public CompiledOperator {
  public:
-  DynamicQuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  DynamicQuantizeLinear(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         input_(without_repetitions(desc().tensor(kInput))),
         input_runs_(std::array<const TensorLayout*, 1>{&input_}),

@@ -13,7 +13,7 @@ float middle(DataType codes) { return is_four_bits(codes) ? 8.0F : 128.0F; }
 // 0..255 first and to 0..15 then is clamping to 0..15.
 class Quantize final : public BlockwiseOperator {
  public:
-  Quantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
+  Quantize(OperatorDesc&& operator_desc, ExecutionTarget execution_target, DataType codes)
       : BlockwiseOperator(std::move(operator_desc), execution_target, offset_flip(codes), middle(codes)),
         flip_(is_four_bits(codes) ? std::uint8_t{0} : offset_flip(codes)),
         kernel_(quantize_kernel(*target().kernels().quantize, desc().tensor(kInput).type)) {}

@@ -11,7 +11,7 @@ enum Tensor : std::size_t { kInput, kScale, kZeroPoint, kOutput };
 
 class QuantizeLinear final : public CompiledOperator {
  public:
-  QuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  QuantizeLinear(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         flip_(offset_flip(desc().tensor(kOutput).type)),
         runs_(desc().tensor(kInput), &desc().tensor(kScale), optional_tensor(desc(), kZeroPoint),

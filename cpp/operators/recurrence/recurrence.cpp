@@ -78,7 +78,7 @@ void check_sizes(const OperatorDesc& desc, std::size_t tensor, std::initializer_
 
 class Recurrence final : public CompiledOperator {
  public:
-  Recurrence(OperatorDesc operator_desc, ExecutionTarget execution_target, const RecurrentKind& kind)
+  Recurrence(OperatorDesc&& operator_desc, ExecutionTarget execution_target, const RecurrentKind& kind)
       : CompiledOperator(std::move(operator_desc), execution_target),
         kind_(kind),
         functions_(cell_functions(desc(), kind.functions)),

@@ -34,7 +34,7 @@ static_assert(kChunkBytes >= kLongBytes && kLongBytes <= 256);
 
 class ArgExtreme final : public CompiledOperator {
  public:
-  ArgExtreme(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ArgExtreme(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         last_(index_attribute(desc(), "axis_direction", 2) == 1),

@@ -26,7 +26,7 @@ constexpr std::size_t kMostRows = 1024, kNeighbours = 16;
 
 class CumulativeSummation final : public CompiledOperator {
  public:
-  CumulativeSummation(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  CumulativeSummation(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         backwards_(index_attribute(desc(), "axis_direction", 2) == 1),

@@ -10,7 +10,7 @@ enum Tensor : std::size_t { kInput, kOutput };
 
 class RowReduction final : public CompiledOperator {
  public:
-  RowReduction(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  RowReduction(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target(), AxisRows::Results::one),
         divisor_(desc().type == "REDUCE_MEAN" ? static_cast<float>(rows_.length()) : 1.0F) {}

@@ -100,7 +100,7 @@ inline std::size_t leave_out_worse(Number* numbers, std::size_t count, std::size
 
 class TopK final : public CompiledOperator {
  public:
-  TopK(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  TopK(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         largest_(index_attribute(desc(), "axis_direction", 2) == 1),

@@ -89,7 +89,7 @@ std::size_t whole_lines(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 class FloatInterpolation final : public CompiledOperator {
  public:
-  FloatInterpolation(OperatorDesc operator_desc, ExecutionTarget execution_target);
+  FloatInterpolation(OperatorDesc&& operator_desc, ExecutionTarget execution_target);
 
   std::string describe() const override;
   std::size_t temporary_size() const override { return scratch_floats() * sizeof(float) * as_size(participants()); }
@@ -148,7 +148,7 @@ class FloatInterpolation final : public CompiledOperator {
   bool rows_alone_ = false;          // pixels stay as they are
 };
 
-FloatInterpolation::FloatInterpolation(OperatorDesc operator_desc, ExecutionTarget execution_target)
+FloatInterpolation::FloatInterpolation(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
     : CompiledOperator(std::move(operator_desc), execution_target),
       input_(images_of(desc().tensor(kInput), axes_of(desc()))),
       output_(images_of(desc().tensor(kOutput), axes_of(desc()))),

@@ -22,7 +22,7 @@ inline float between(float a, float b, float weight) noexcept { return a + (b - 
 
 class FloatResample final : public CompiledOperator {
  public:
-  FloatResample(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  FloatResample(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target) {
     const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
     check_resampled_images(desc(), input, output);

@@ -45,7 +45,7 @@ struct Point {
 
 class GridSample final : public CompiledOperator {
  public:
-  GridSample(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  GridSample(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         weighted_(desc().type == "WEIGHTED_GRID_SAMPLE"),
         places_(desc()) {

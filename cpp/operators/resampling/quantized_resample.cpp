@@ -52,7 +52,7 @@ struct Planes {
 
 class QuantizedResample final : public CompiledOperator {
  public:
-  QuantizedResample(OperatorDesc operator_desc, ExecutionTarget execution_target);
+  QuantizedResample(OperatorDesc&& operator_desc, ExecutionTarget execution_target);
 
   std::string describe() const override {
     return std::string("algorithm: ") + (nearest_ ? "copies where the parameters are equal, otherwise " : "") +
@@ -135,7 +135,7 @@ class QuantizedResample final : public CompiledOperator {
   NearestColumns nearest_columns_;  // of columns_
 };
 
-QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget execution_target)
+QuantizedResample::QuantizedResample(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
     : CompiledOperator(std::move(operator_desc), execution_target) {
   check_code_parameters(desc(), kInputCodes);
   check_code_parameters(desc(), kOutputCodes);

@@ -33,7 +33,7 @@ struct Sides {
 
 class VolumeSample final : public CompiledOperator {
  public:
-  VolumeSample(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  VolumeSample(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target), places_(desc()) {
     const TensorLayout &input = desc().tensor(kInput), &grid = desc().tensor(kGrid), &output = desc().tensor(kOutput);
     if (grid.rank != 5 || output.rank != 5) throw std::invalid_argument(desc().type + ": volumes have 5 dimensions");

@@ -41,7 +41,7 @@ FloatInputStaging::Channels channel_order(const ConvolutionGeometry& geometry) {
 
 class FloatConvolution final : public CompiledOperator {
  public:
-  FloatConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  FloatConvolution(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
         staging_(geometry_, channel_order(geometry_), with_threads_that_pay(geometry_, target())) {
