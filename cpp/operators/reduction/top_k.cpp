@@ -3,13 +3,13 @@
 // axis_direction (0: the smallest elements, in ascending order; 1: the largest, in descending order). Of equal elements
 // the one that comes first counts first; NaN is more than all numbers. Of graphs alone; DirectML's DML_TOP_K.
 //
-// Of few elements a row is read once: the best K so far are a heap with the worst of them in front, which what follows
-// is compared with: of rows in no particular order few elements enter it. At the end it is sorted. Where K is a large
-// part of a row, all of that is sorted: by digits, where an element and its place are 64 bits together.
+// Of few elements a row is gone through once: the best K so far are a heap with the worst of them in front, which what
+// follows is compared with: of rows in no particular order few elements enter it. At the end it is sorted. Where K is a
+// large part of a row, all of that is sorted: by digits, where an element and its place are 64 bits together.
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
+#include <compare>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -32,12 +32,6 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kValue, kIndex };
 
-template <class Element>
-struct Candidate {
-  Element value;
-  std::int32_t place;
-};
-
 // Whether a value counts before one that comes before it in the row.
 template <bool largest, class Element>
 inline bool wins(Element later, Element earlier) noexcept {
@@ -48,25 +42,42 @@ inline bool wins(Element later, Element earlier) noexcept {
   return is_better;
 }
 
+// The first of a row's elements from one on, up to its end, that counts before the worst of the best ones.
 template <bool largest, class Element>
-inline bool before(const Candidate<Element>& a, const Candidate<Element>& b) noexcept {
-  if (a.place == b.place) return false;
-  return a.place > b.place ? wins<largest>(a.value, b.value) : !wins<largest>(b.value, a.value);
+std::size_t next_winner(const Element* row, std::int64_t step, std::size_t from, std::size_t end,
+                        Element worst) noexcept {
+  while (from < end && !wins<largest>(row[static_cast<std::int64_t>(from) * step], worst)) ++from;
+  return from;
 }
 
-// Unsigned integers in the order in which elements of up to 32 bits count.
-template <bool largest, class Element>
-inline std::uint32_t order_key(Element value) noexcept {
-  constexpr std::uint32_t kSign = std::uint32_t{1} << 31;
-  std::uint32_t ascending;
-  if constexpr (std::is_floating_point_v<Element>) {
-    const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // both zeros are the same
-    ascending = std::isnan(value) ? ~std::uint32_t{0} : bits ^ ((bits & kSign) != 0 ? ~std::uint32_t{0} : kSign);
+// Unsigned integers in the ascending order of elements.
+template <class Element>
+inline auto ascending_key(Element value) noexcept {
+  if constexpr (std::is_same_v<Element, std::int64_t>) {
+    return static_cast<std::uint64_t>(value) ^ std::uint64_t{1} << 63;
   } else {
-    ascending = static_cast<std::uint32_t>(static_cast<std::int32_t>(value)) ^ kSign;
+    constexpr std::uint32_t kSign = std::uint32_t{1} << 31;
+    if constexpr (std::is_floating_point_v<Element>) {
+      const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);  // both zeros are the same
+      return std::isnan(value) ? ~std::uint32_t{0} : bits ^ ((bits & kSign) != 0 ? ~std::uint32_t{0} : kSign);
+    } else {
+      return static_cast<std::uint32_t>(static_cast<std::int32_t>(value)) ^ kSign;
+    }
   }
-  return largest ? ~ascending : ascending;
 }
+
+// An element's key and its place, which is below 2^31, in one number, of which the lesser counts first: 64 bits of a
+// key of 32, else 128.
+struct WideNumber {
+  std::uint64_t key, place;
+  auto operator<=>(const WideNumber&) const = default;
+};
+inline std::uint64_t number_of(std::uint32_t key, std::size_t place) noexcept {
+  return std::uint64_t{key} << 32 | place;
+}
+inline WideNumber number_of(std::uint64_t key, std::size_t place) noexcept { return {key, place}; }
+inline std::int64_t place_of(std::uint64_t number) noexcept { return static_cast<std::int64_t>(number & 0xffffffff); }
+inline std::int64_t place_of(WideNumber number) noexcept { return static_cast<std::int64_t>(number.place); }
 
 // Sorts count integers by their upper halves, equal ones as they stand; others has room for as many. Returns the one of
 // the two that has the result. A digit that all have in common takes no pass.
@@ -89,13 +100,33 @@ inline std::uint64_t* sort_by_upper_half(std::uint64_t* numbers, std::uint64_t* 
 
 // Leaves out, of a row's numbers, those that come after all of the first K; returns how many are left. In a row in
 // order these are the rest; where the last element is none of them, as of most rows in no order, it is not tried.
-template <class Number, class Before>
-inline std::size_t leave_out_worse(Number* numbers, std::size_t count, std::size_t length, Before before) noexcept {
+template <class Number>
+std::size_t leave_out_worse(Number* numbers, std::size_t count, std::size_t length) noexcept {
   if (count == length) return length;
-  const Number worst = *std::max_element(numbers, numbers + count, before);
-  if (before(numbers[length - 1], worst)) return length;
-  const auto is_worse = [&](const Number& number) { return before(worst, number); };
+  const Number worst = *std::max_element(numbers, numbers + count);
+  if (numbers[length - 1] < worst) return length;
+  const auto is_worse = [&](const Number& number) { return worst < number; };
   return static_cast<std::size_t>(std::remove_if(numbers + count, numbers + length, is_worse) - numbers);
+}
+
+// The first K of a row's numbers in their order; behind them all there is room for as many again.
+const std::uint64_t* sort_best(std::uint64_t* numbers, std::size_t count, std::size_t length) noexcept {
+  return sort_by_upper_half(numbers, numbers + length, leave_out_worse(numbers, count, length));
+}
+
+// The same without that room.
+const WideNumber* sort_best(WideNumber* numbers, std::size_t count, std::size_t length) noexcept {
+  const std::size_t kept = leave_out_worse(numbers, count, length);
+  if (count < kept) std::nth_element(numbers, numbers + count, numbers + kept);
+  std::sort(numbers, numbers + count);
+  return numbers;
+}
+
+template <class Number>
+void replace_worst(Number* heap, std::size_t count, Number number) noexcept {
+  std::pop_heap(heap, heap + count);
+  heap[count - 1] = number;
+  std::push_heap(heap, heap + count);
 }
 
 class TopK final : public CompiledOperator {
@@ -106,7 +137,10 @@ class TopK final : public CompiledOperator {
         largest_(index_attribute(desc(), "axis_direction", 2) == 1),
         rows_(row_runs()),
         length_(as_size(desc().tensor(kInput).sizes[axis_])),
-        count_(as_size(desc().tensor(kValue).sizes[axis_])) {
+        count_(as_size(desc().tensor(kValue).sizes[axis_])),
+        input_step_(desc().tensor(kInput).strides[axis_]),
+        value_step_(desc().tensor(kValue).strides[axis_]),
+        index_step_(desc().tensor(kIndex).strides[axis_]) {
     if (desc().tensor(kInput).type != desc().tensor(kValue).type) {
       throw std::invalid_argument(desc().type + ": input and values differ in data type");
     }
@@ -124,7 +158,7 @@ class TopK final : public CompiledOperator {
            tasks_line(static_cast<std::int64_t>(task_count()), participants());
   }
 
-  std::size_t temporary_size() const override { return candidates_size() * as_size(participants()); }
+  std::size_t temporary_size() const override { return numbers_size() * as_size(participants()); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
@@ -157,21 +191,17 @@ class TopK final : public CompiledOperator {
     return count_ >= kFewest && count_ >= length_ / kLargePart;
   }
   // Of the widest element, or two of the integers that are sorted, in whole cache lines.
-  std::size_t candidates_size() const {
-    static_assert(sizeof(Candidate<std::int64_t>) == 2 * sizeof(std::uint64_t));
-    return round_up((sorts() ? length_ : count_) * sizeof(Candidate<std::int64_t>), kCacheLine);
+  std::size_t numbers_size() const {
+    static_assert(sizeof(WideNumber) == 2 * sizeof(std::uint64_t));
+    return round_up((sorts() ? length_ : count_) * sizeof(WideNumber), kCacheLine);
   }
 
   template <class Element>
   void find(const TensorPointers& tensors) const {
-    largest_ ? find<true, Element>(tensors) : find<false, Element>(tensors);
-  }
-
-  template <bool largest, class Element>
-  void find(const TensorPointers& tensors) const {
+    using Number = decltype(number_of(ascending_key(Element{}), 0));
     std::uint8_t* scratch = thread_scratch(temporary_size());
     parallel_for(task_count(), participants(), [&](std::size_t task, int slot) noexcept {
-      std::uint8_t* candidates = scratch + as_size(slot) * candidates_size();
+      auto* numbers = reinterpret_cast<Number*>(scratch + as_size(slot) * numbers_size());
       const std::size_t end = std::min((task + 1) * rows_of_task(), row_count());
       for (std::size_t row = task * rows_of_task(); row < end; ++row) {
         const StridedRuns::Offsets offsets = rows_.offsets(row / rows_.length());
@@ -179,82 +209,47 @@ class TopK final : public CompiledOperator {
         const Element* input = static_cast<const Element*>(tensors[kInput]) + offsets[2] + place * rows_.stride(2);
         Element* values = static_cast<Element*>(tensors[kValue]) + offsets[0] + place * rows_.stride(0);
         auto* indices = static_cast<std::int64_t*>(tensors[kIndex]) + offsets[1] + place * rows_.stride(1);
-        if constexpr (sizeof(Element) <= sizeof(std::uint32_t)) {
-          if (sorts()) {
-            sort_keys<largest>(input, reinterpret_cast<std::uint64_t*>(candidates), values, indices);
-            continue;
-          }
-        }
-        auto* best = reinterpret_cast<Candidate<Element>*>(candidates);
-        sorts() ? sort_row<largest>(input, best) : fill_heap<largest>(input, best);
-        write_best(best, values, indices);
+        fill(numbers, input, sorts() ? length_ : count_);
+        if (!sorts()) find_best(input, numbers);
+        write_best(sorts() ? sort_best(numbers, count_, length_) : numbers, input, values, indices);
       }
     });
   }
 
-  // The best elements of a row in their order, by their keys before their places.
-  template <bool largest, class Element>
-  void sort_keys(const Element* row, std::uint64_t* numbers, Element* values, std::int64_t* indices) const noexcept {
-    const std::int64_t step = desc().tensor(kInput).strides[axis_];
-    const std::int64_t value_step = desc().tensor(kValue).strides[axis_];
-    const std::int64_t index_step = desc().tensor(kIndex).strides[axis_];
-    for (std::size_t i = 0; i < length_; ++i) {
-      numbers[i] = std::uint64_t{order_key<largest>(row[static_cast<std::int64_t>(i) * step])} << 32 | i;
-    }
-    const std::size_t kept = leave_out_worse(numbers, count_, length_, std::less<>());
-    const std::uint64_t* sorted = sort_by_upper_half(numbers, numbers + length_, kept);
-    for (std::size_t i = 0; i < count_; ++i) {
-      const auto place = static_cast<std::int64_t>(i), found = static_cast<std::int64_t>(sorted[i] & 0xffffffff);
-      values[place * value_step] = row[found * step];
-      indices[place * index_step] = found;
-    }
-  }
-
-  // Leaves the best elements of a row in their order.
-  template <bool largest, class Element>
-  void sort_row(const Element* row, Candidate<Element>* candidates) const noexcept {
-    const std::int64_t step = desc().tensor(kInput).strides[axis_];
-    for (std::size_t i = 0; i < length_; ++i) {
-      candidates[i] = {row[static_cast<std::int64_t>(i) * step], static_cast<std::int32_t>(i)};
-    }
-    const auto compare = [](const Candidate<Element>& a, const Candidate<Element>& b) noexcept {
-      return before<largest>(a, b);
-    };
-    const std::size_t kept = leave_out_worse(candidates, count_, length_, compare);
-    if (count_ < kept) std::nth_element(candidates, candidates + count_, candidates + kept, compare);
-    std::sort(candidates, candidates + count_, compare);
-  }
-
-  // The same of few.
-  template <bool largest, class Element>
-  void fill_heap(const Element* row, Candidate<Element>* heap) const noexcept {
-    const std::int64_t step = desc().tensor(kInput).strides[axis_];
-    const auto compare = [](const Candidate<Element>& a, const Candidate<Element>& b) noexcept {
-      return before<largest>(a, b);
-    };
-    Candidate<Element>* const end = heap + count_;
-    for (std::size_t i = 0; i < count_; ++i) {
-      heap[i] = {row[static_cast<std::int64_t>(i) * step], static_cast<std::int32_t>(i)};
-    }
-    std::make_heap(heap, end, compare);
-    for (std::size_t i = count_; i < length_; ++i) {
-      const Element value = row[static_cast<std::int64_t>(i) * step];
-      if (!wins<largest>(value, heap->value)) continue;
-      std::pop_heap(heap, end, compare);
-      end[-1] = {value, static_cast<std::int32_t>(i)};
-      std::push_heap(heap, end, compare);
-    }
-    std::sort_heap(heap, end, compare);
-  }
-
   template <class Element>
-  void write_best(const Candidate<Element>* best, Element* values, std::int64_t* indices) const noexcept {
-    const std::int64_t value_step = desc().tensor(kValue).strides[axis_];
-    const std::int64_t index_step = desc().tensor(kIndex).strides[axis_];
+  auto number_at(const Element* row, std::size_t place) const noexcept {
+    const auto key = ascending_key(row[static_cast<std::int64_t>(place) * input_step_]);
+    return number_of(largest_ ? ~key : key, place);
+  }
+
+  // The numbers of the first elements of a row.
+  template <class Number, class Element>
+  void fill(Number* numbers, const Element* row, std::size_t count) const noexcept {
+    for (std::size_t i = 0; i < count; ++i) numbers[i] = number_at(row, i);
+  }
+
+  // Of the first K numbers of a row makes those of its best elements, in their order.
+  template <class Number, class Element>
+  void find_best(const Element* row, Number* heap) const noexcept {
+    const std::int64_t step = input_step_;
+    std::make_heap(heap, heap + count_);
+    Element worst = row[place_of(heap[0]) * step];
+    for (std::size_t i = count_;; ++i) {
+      i = largest_ ? next_winner<true>(row, step, i, length_, worst) : next_winner<false>(row, step, i, length_, worst);
+      if (i == length_) break;
+      replace_worst(heap, count_, number_at(row, i));
+      // Of a heap of one it is known without a look at what has just been written.
+      worst = row[(count_ == 1 ? static_cast<std::int64_t>(i) : place_of(heap[0])) * step];
+    }
+    std::sort_heap(heap, heap + count_);
+  }
+
+  template <class Number, class Element>
+  void write_best(const Number* best, const Element* row, Element* values, std::int64_t* indices) const noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
-      const auto place = static_cast<std::int64_t>(i);
-      values[place * value_step] = best[i].value;
-      indices[place * index_step] = best[i].place;
+      const std::int64_t place = static_cast<std::int64_t>(i), found = place_of(best[i]);
+      values[place * value_step_] = row[found * input_step_];
+      indices[place * index_step_] = found;
     }
   }
 
@@ -262,6 +257,7 @@ class TopK final : public CompiledOperator {
   bool largest_;
   StridedRuns rows_;
   std::size_t length_, count_;
+  std::int64_t input_step_, value_step_, index_step_;
 };
 
 }  // namespace
