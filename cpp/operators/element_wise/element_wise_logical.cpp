@@ -35,13 +35,19 @@ constexpr const char* kFunctions[] = {
 static_assert(std::size(kFunctions) == static_cast<std::size_t>(Function::logical_xor) + 1);
 
 bool is_of_conditions(Function function) { return function >= Function::logical_and; }
+// a > b is b < a, and so on: fewer loops.
+bool swaps(Function function) {
+  return function == Function::greater_than || function == Function::greater_than_or_equal;
+}
 
 class ElementWiseLogical final : public CompiledOperator {
  public:
   ElementWiseLogical(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
-        function_(static_cast<Function>(index_attribute(desc(), "function", std::size(kFunctions)))) {
+        function_(static_cast<Function>(index_attribute(desc(), "function", std::size(kFunctions)))),
+        left_(swaps(function_) ? kB : kA),
+        right_(swaps(function_) ? kA : kB),
+        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(left_), &desc().tensor(right_)}) {
     const DataType type = desc().tensor(kA).type;
     if (type != desc().tensor(kB).type) throw std::invalid_argument(desc().type + ": a and b differ in data type");
     if (is_of_conditions(function_) && type != DataType::uint8) {
@@ -71,49 +77,40 @@ class ElementWiseLogical final : public CompiledOperator {
  private:
   template <class Element, class Holds>
   void apply(const TensorPointers& tensors, const Holds& holds) const {
-    ElementRuns(runs_, static_cast<std::uint8_t*>(tensors[kOutput]), static_cast<const Element*>(tensors[kA]),
-                static_cast<const Element*>(tensors[kB]))
-        .run(target().num_threads, holds);
+    ElementRuns(runs_, static_cast<std::uint8_t*>(tensors[kOutput]), static_cast<const Element*>(tensors[left_]),
+                static_cast<const Element*>(tensors[right_]))
+        .run(target().num_threads, [=](Element a, Element b) -> std::uint8_t { return holds(a, b) ? 1 : 0; });
   }
 
   template <class Element>
   void compare(const TensorPointers& tensors) const {
-    const auto apply_function = [&](auto holds) {
-      apply<Element>(tensors, [holds](Element a, Element b) -> std::uint8_t { return holds(a, b) ? 1 : 0; });
-    };
     switch (function_) {
       case Function::equals:
-        return apply_function([](Element a, Element b) { return a == b; });
+        return apply<Element>(tensors, [](Element a, Element b) { return a == b; });
       case Function::not_equals:
-        return apply_function([](Element a, Element b) { return a != b; });
+        return apply<Element>(tensors, [](Element a, Element b) { return a != b; });
       case Function::greater_than:
-        return apply_function([](Element a, Element b) { return a > b; });
-      case Function::greater_than_or_equal:
-        return apply_function([](Element a, Element b) { return a >= b; });
       case Function::less_than:
-        return apply_function([](Element a, Element b) { return a < b; });
+        return apply<Element>(tensors, [](Element a, Element b) { return a < b; });
       default:
-        return apply_function([](Element a, Element b) { return a <= b; });
+        return apply<Element>(tensors, [](Element a, Element b) { return a <= b; });
     }
   }
 
   void combine(const TensorPointers& tensors) const {
-    const auto apply_function = [&](auto holds) {
-      apply<std::uint8_t>(
-          tensors, [holds](std::uint8_t a, std::uint8_t b) -> std::uint8_t { return holds(a != 0, b != 0) ? 1 : 0; });
-    };
     switch (function_) {
       case Function::logical_and:
-        return apply_function([](bool a, bool b) { return a && b; });
+        return apply<std::uint8_t>(tensors, [](bool a, bool b) { return a && b; });
       case Function::logical_or:
-        return apply_function([](bool a, bool b) { return a || b; });
+        return apply<std::uint8_t>(tensors, [](bool a, bool b) { return a || b; });
       default:
-        return apply_function([](bool a, bool b) { return a != b; });
+        return apply<std::uint8_t>(tensors, [](bool a, bool b) { return a != b; });
     }
   }
 
-  StridedRuns runs_;
   Function function_;
+  Tensor left_, right_;
+  StridedRuns runs_;
 };
 
 }  // namespace
