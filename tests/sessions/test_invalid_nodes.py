@@ -143,6 +143,10 @@ def test_values_of_attributes(node: str, told: str) -> None:
         ("com.microsoft.QLinearMul (codes, s, u, codes, s, i, s, u)", "got int8 for its input 5, expected uint8"),
         ("com.microsoft.QLinearSigmoid (codes, s, u, s, i)", "got int8 for its input 4, expected uint8"),
         ("com.microsoft.QLinearConcat <axis = 1> (s, u, codes, s, i)", "got int8 for its input 4, expected uint8"),
+        (
+            "com.microsoft.QLinearConcat <axis = 1> (s, u, codes, s, u, f, s, i)",
+            "got int8 for its input 7, expected uint8",
+        ),
     ],
 )
 @pytest.mark.usefixtures("runtime")

@@ -191,7 +191,7 @@ class _Weights:
     def as_codes(self, found: Mapping[Node, Array]) -> RewrittenGraph:
         """Return the graph with codes for the weights of some nodes."""
         constants = dict(self._graph.constants)
-        values = FreeNames((*constants, *self._writers, *self._readers))
+        values = FreeNames((*constants, *self._graph.inputs, *self._writers, *self._readers))
         dequantized: dict[str, str] = {}
         nodes: list[Node] = []
         for node in self._graph.nodes:
