@@ -215,6 +215,29 @@ def test_operands_that_are_left_out(operator: str, is_branch: bool) -> None:
         dmlcpu.InferenceSession(model).run(None, feeds if is_branch else {"x": feeds["x"]})
 
 
+@pytest.mark.parametrize(
+    ("node", "missing"),
+    [
+        ('QLinearConcat <axis = 0> (s, z, x, "", z, x, s, z)', 3),
+        ('QLinearConcat <axis = 0> (s, z, x, scales, "", x, s, z)', 4),
+        ('QLinearWhere (t, x, scales, "", x, s, z, s, z)', 3),
+        ("QLinearSigmoid (x, scales, z, s)", 4),
+        ('QLinearLeakyRelu (x, scales, z, s, "")', 4),
+    ],
+)
+def test_operands_of_codes_that_are_left_out(node: str, missing: int) -> None:
+    """Onnxruntime, which would run these for their several scales, ends the process on them."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g (uint8[2] x, bool[2] t) => (uint8[n] y) '
+        "<float s = {0.5}, float[2] scales = {0.5, 0.25}, uint8 z = {3}> "
+        f"{{ [named] y = com.microsoft.{node} }}"
+    )
+    with pytest.raises(dmlcpu.InvalidModelError, match=f"(named).*it has no input {missing}, without which"):
+        dmlcpu.InferenceSession(model.SerializeToString()).run(
+            None, {"x": np.zeros(2, np.uint8), "t": np.ones(2, bool)}
+        )
+
+
 @pytest.mark.parametrize("reader", ["Trilu", "Transpose", "QuantizeLinear"])
 def test_an_operand_that_is_not_there_is_told_of(reader: str) -> None:
     """Of a node of nothing, whose result is no array that another node, or a model for onnxruntime, can have."""

@@ -224,8 +224,13 @@ def are_readable(nodes: Sequence[Node], constants: Mapping[str, Array]) -> bool:
 _NEVER_EMPTY: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM", "Einsum"})
 # Products of codes, of whose results onnxruntime writes nothing where there is nothing to add.
 _PRODUCTS: Final = frozenset({"MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"})
-# Operators on any number of operands, each of which onnxruntime reads.
-_VARIADIC: Final = frozenset({"Einsum", "Max", "Mean", "Min", "Sum"})
+# Operators each of whose operands onnxruntime reads, by domain.
+_WHOLE: Final = {
+    "": frozenset({"Einsum", "Max", "Mean", "Min", "Sum"}),
+    "com.microsoft": frozenset({"QLinearConcat", "QLinearWhere"}),
+}
+# Those of com.microsoft that it reads an operand of which may be left out, by its index.
+_READ_ALWAYS: Final = {"Attention": (2, "bias"), "QLinearLeakyRelu": (4, "input 4"), "QLinearSigmoid": (4, "input 4")}
 
 
 def is_along_axis(node: Node) -> bool:
@@ -267,10 +272,12 @@ def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
 
 
 def _lacking_within(proto: onnx.NodeProto) -> str | None:
-    """Return the same of what a node, or one within it, is told alone: attention without a bias, operands left out."""
-    if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
-        return "bias"
-    if proto.op_type in _VARIADIC and short_domain(proto.domain) == "" and not all(proto.input):
+    """Return the same of what a node, or one within it, is told alone: operands left out."""
+    domain = short_domain(proto.domain)
+    if domain == "com.microsoft" and proto.op_type in _READ_ALWAYS:
+        index, name = _READ_ALWAYS[proto.op_type]
+        return None if index < len(proto.input) and proto.input[index] else name
+    if proto.op_type in _WHOLE.get(domain, ()) and not all(proto.input):
         return f"input {[*proto.input].index('')}"
     within = (node for graph in graphs_within(proto.attribute) for node in graph.node)
     return next(filter(None, map(_lacking_within, within)), None)
