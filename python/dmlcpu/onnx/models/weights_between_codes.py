@@ -191,6 +191,7 @@ class _Weights:
     def as_codes(self, found: Mapping[Node, Array]) -> RewrittenGraph:
         """Return the graph with codes for the weights of some nodes."""
         constants = dict(self._graph.constants)
+        # Its own, not the graph's: the body of a loop has the same names each time it is unrolled.
         values = FreeNames((*constants, *self._graph.inputs, *self._writers, *self._readers))
         dequantized: dict[str, str] = {}
         nodes: list[Node] = []

@@ -38,13 +38,19 @@ _PLACES: Final[Mapping[tuple[str, str], Sequence[tuple[int, int]]]] = {
 }
 
 
+def _places(node: Node) -> Sequence[tuple[int, int]]:
+    if (node.domain, node.operator) == (_OWN, "QLinearConcat"):  # behind the result's parameters, those of each part
+        return [(codes, codes + 2) for codes in range(2, len(node.inputs), 3)]
+    return _PLACES.get((node.domain, node.operator), ())
+
+
 def check_zero_points(node: Node, inputs: Sequence[Value | None]) -> None:
     """Check that codes and zero points that a node reads are of one type.
 
     Raises:
         NotValid: Some are not.
     """
-    for first, second in _PLACES.get((node.domain, node.operator), ()):
+    for first, second in _places(node):
         if second < len(inputs) and (codes := inputs[first]) is not None and (other := inputs[second]) is not None:
             wanted, got = element_type(codes), element_type(other)
             if wanted != got and wanted.kind in "iu" and got.kind in "iu":

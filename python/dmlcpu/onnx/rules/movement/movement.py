@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.operands import (
     shape_asked_for,
     written,
 )
-from dmlcpu.onnx.values import Value, as_value, element_type
+from dmlcpu.onnx.values import Value, as_value
 from dmlcpu.shown_values import counted
 
 __all__ = ["RULES"]
@@ -127,12 +127,7 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     parts = []
     for index in range(2, len(inputs), 3):
         codes, scale, zero_point = inputs[index : index + 3]
-        floats = dequantized(lowering, codes, scale, zero_point)
-        wanted = element_type(present(codes))
-        got = wanted if zero_point is None else element_type(zero_point)
-        if got != wanted:
-            raise NotValid(f"got {got} for its input {index + 2}, expected {wanted}, as its input {index} is")
-        parts.append(lowering.quantized(floats, parameters))
+        parts.append(lowering.quantized(dequantized(lowering, codes, scale, zero_point), parameters))
     axis = axis_within(node.attributes["axis"], len(parts[0].shape))
     parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
     if len(parts) > 1:
