@@ -28,11 +28,13 @@ inline void store_codes(Floats whole, std::int8_t* codes) noexcept {
 #include "kernels/block_product/quantize.inl.h"
 
 using Words = __m256i;
-constexpr std::size_t kMostRows = 4;
+constexpr std::size_t kMostRows = 2;
 
+// A row meets whole rows of a panel, which are read as they follow each other in memory: there lies the matrix that
+// one row, or a few, are multiplied by. Its sums are in memory from block to block, as those of two rows are.
 template <std::size_t rows>
 struct Tile {
-  static constexpr std::size_t kVectors = rows > 2 ? 1 : 2;
+  static constexpr std::size_t kVectors = 8 / rows;
 };
 
 inline Words load_words(const std::uint32_t* words) noexcept {

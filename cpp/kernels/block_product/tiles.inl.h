@@ -1,4 +1,4 @@
-// The products of block_product.h with sums in registers, on the vectors of an instruction set.
+// The products of block_product.h with those of a block in registers, on the vectors of an instruction set.
 // Included inside the unnamed namespace of a kernel file, behind the lanes of kernels/lanes and
 //
 //   Words, load_words(words)        a vector of 32-bit words, or integers
@@ -55,13 +55,18 @@ void multiply_columns(const BlockProduct& product, std::size_t row) noexcept {
   for (std::size_t column = 0; column < product.n; column += columns) multiply_rows<bits, rows>(product, row, column);
 }
 
+// Of so many rows, at most `most`.
+template <std::size_t bits, std::size_t most>
+void multiply_some(const BlockProduct& product, std::size_t row, std::size_t rows) noexcept {
+  if constexpr (most > 1) {
+    if (rows < most) return multiply_some<bits, most - 1>(product, row, rows);
+  }
+  multiply_columns<bits, most>(product, row);
+}
+
 template <std::size_t bits>
 void multiply(const BlockProduct& product) noexcept {
-  using RowsFunction = void (*)(const BlockProduct&, std::size_t) noexcept;
-  static constexpr RowsFunction kRowsFunctions[kMostRows] = {multiply_columns<bits, 1>, multiply_columns<bits, 2>,
-                                                             multiply_columns<bits, 3>, multiply_columns<bits, 4>};
   for (std::size_t row = 0; row < product.m; row += kMostRows) {
-    const std::size_t rows = product.m - row < kMostRows ? product.m - row : kMostRows;
-    kRowsFunctions[rows - 1](product, row);
+    multiply_some<bits, kMostRows>(product, row, product.m - row);
   }
 }
