@@ -51,6 +51,7 @@ std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, Exec
 std::unique_ptr<CompiledOperator> compile_float_interpolation(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_rotary_embedding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_logical(OperatorDesc desc, ExecutionTarget target);
@@ -254,6 +255,7 @@ inline constexpr OperatorRow kOperators[] = {
      {kFloat32},
      {kFloat32},
      of_floats(stage_of(0))},
+    {"ROTARY_EMBEDDING", compile_rotary_embedding, Arrangement::own, {kFloat32, kFloat32, kFloat32}, {kFloat32}},
     {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32}, {kFloat32}},
     {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloats}, {kIndices | kFloats}},
     {"ELEMENT_WISE_LOGICAL",

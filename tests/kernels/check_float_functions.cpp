@@ -1,6 +1,7 @@
 // The other rows against the scalar one, whose values the Python tests compare with the reference; here it is memory
 // that counts. Of what rounds to FLOAT8 all rows against the arithmetic of numbers and the distances between them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -89,6 +90,42 @@ void check_binary_in_place(Check& check, std::size_t function, std::size_t count
   check.equal_but_for_nans(output, expected);
 }
 
+// Rows of halves with gaps between them; cosines and sines may be the same for all rows.
+void check_rotation(Check& check, std::size_t count, std::size_t rows, std::size_t gap, Edge edge, bool is_one_row) {
+  const std::size_t elements = (rows - 1) * (count + gap) + count, angles = is_one_row ? count : elements;
+  std::array<std::vector<float>, 2> x, cosines, sines, expected;
+  const auto run_of = [&](std::array<RotationHalf, 2> halves) {
+    const auto angles_stride = static_cast<std::ptrdiff_t>(is_one_row ? 0 : count + gap);
+    const auto stride = static_cast<std::ptrdiff_t>(count + gap);
+    return RotationRun{halves[0], halves[1], count, rows, stride, angles_stride, angles_stride, stride};
+  };
+  for (const std::size_t i : {0U, 1U}) {
+    x[i] = draw(check, elements);
+    cosines[i] = draw(check, angles);
+    sines[i] = draw(check, angles);
+    expected[i] = draw(check, elements);
+  }
+  const std::array<std::vector<float>, 2> before = expected;
+  std::array<RotationHalf, 2> halves;
+  for (const std::size_t i : {0U, 1U}) {
+    halves[i] = {x[i].data(), cosines[i].data(), sines[i].data(), expected[i].data()};
+  }
+  scalar_kernels().rotate(run_of(halves));
+
+  const std::array<GuardedBuffer<float>, 2> guarded_x = {{{x[0], edge}, {x[1], edge}}},
+                                            guarded_cosines = {{{cosines[0], edge}, {cosines[1], edge}}},
+                                            guarded_sines = {{{sines[0], edge}, {sines[1], edge}}},
+                                            outputs = {{{elements, edge}, {elements, edge}}};
+  for (const std::size_t i : {0U, 1U}) {
+    std::copy(before[i].begin(), before[i].end(), outputs[i].data());
+    halves[i] = {guarded_x[i].data(), guarded_cosines[i].data(), guarded_sines[i].data(), outputs[i].data()};
+  }
+  describe_case("rotation, count %zu, %zu rows, gap %zu, edge %d, one row %d", count, rows, gap, static_cast<int>(edge),
+                is_one_row);
+  check.table.float_functions->rotate(run_of(halves));
+  for (const std::size_t i : {0U, 1U}) check.equal_but_for_nans(outputs[i], expected[i]);
+}
+
 struct Float8 {
   FloatUnary function;
   int mantissa_bits, least_exponent;
@@ -155,6 +192,9 @@ void check_float_functions(Check& check) {
           }
         }
         for (const bool is_a : {false, true}) check_binary_in_place(check, function, count, edge, is_a);
+      }
+      for (const bool is_one_row : {false, true}) {
+        for (const std::size_t rows : {1U, 3U}) check_rotation(check, count, rows, rows - 1, edge, is_one_row);
       }
     }
   }

@@ -13,7 +13,7 @@
 namespace dmlcpu {
 namespace {
 
-// Functions of two inputs are bound by memory.
+// Functions of several inputs are bound by memory.
 namespace single {
 #include "kernels/lanes/avx2.inl.h"
 // after the lanes
@@ -38,6 +38,7 @@ namespace paired {
 constexpr FloatFunctionKernels kernels() {
   FloatFunctionKernels made = paired::kRuns;
   for (std::size_t i = 0; i < kFloatBinaryCount; ++i) made.binary[i] = single::kRuns.binary[i];
+  made.rotate = single::kRuns.rotate;
   return made;
 }
 

@@ -1,4 +1,4 @@
-// Element-wise functions of runs of float32 (ELEMENT_WISE_BINARY, ELEMENT_WISE_UNARY).
+// Element-wise functions of runs of float32 (ELEMENT_WISE_BINARY, ELEMENT_WISE_UNARY, ROTARY_EMBEDDING).
 //
 //   binary   add, subtract, multiply, divide
 //            maximum       a where a > b or a is NaN, else b
@@ -35,13 +35,15 @@
 //                          lanes/functions.inl.h, where their errors stand
 //            hyperbolic_sine, hyperbolic_cosine    of the same file
 //            sine, cosine, arcsine, arccosine, arctangent    of lanes/trigonometry.inl.h
+//   rotate   of pairs of elements: first * first_cosine - second * first_sine
+//                                  second * second_cosine + first * second_sine
 //
 // float32, each operation rounded once, none fused but within those from sigmoid on.
 // NaN gives NaN everywhere but in quantized_to_16_bits, where a quotient that is none has the least code. Zeros are
 // equal: of a +0 and a -0, maximum and minimum take b.
 //
 // A binary run has rows, as far apart as their strides say: a channel's number beside its pixels is an input that
-// repeats within a row, a bias one whose rows lie 0 apart.
+// repeats within a row, a bias one whose rows lie 0 apart. So has a rotation, whose outputs overlap nothing.
 //
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, of each row,
 // nothing else; output may be exactly an input that does not repeat, of rows as far apart and not 0, and overlaps none
@@ -116,12 +118,28 @@ struct FloatUnaryRun {
   float beta;
 };
 
+// A half is what all pairs have in one place: of the input, the output, or the angles' cosines or sines.
+struct RotationHalf {
+  const float* input;
+  const float* cosines;
+  const float* sines;
+  float* output;
+};
+
+struct RotationRun {
+  RotationHalf first, second;
+  std::size_t count;  // of a row
+  std::size_t rows;
+  std::ptrdiff_t input_row_stride, cosines_row_stride, sines_row_stride, output_row_stride;  // elements, of both halves
+};
+
 using FloatBinaryFunction = void (*)(const FloatBinaryRun& run) noexcept;
 using FloatUnaryFunction = void (*)(const FloatUnaryRun& run) noexcept;
 
 struct FloatFunctionKernels {
   FloatBinaryFunction binary[kFloatBinaryCount];
   FloatUnaryFunction unary[kFloatUnaryCount];
+  void (*rotate)(const RotationRun& run) noexcept;
 };
 
 namespace scalar {

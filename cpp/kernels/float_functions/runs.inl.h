@@ -136,6 +136,51 @@ void binary_run(const FloatBinaryRun& run) noexcept {
   run.b_repeats ? binary_elements<function, false, true>(run) : binary_elements<function, false, false>(run);
 }
 
+// Loads a vector of a half's elements, or the first ones of it.
+struct LoadedHalf {
+  Floats input, cosines, sines;
+
+  LoadedHalf(const RotationHalf& half, std::ptrdiff_t i) noexcept
+      : input(load(half.input + i)), cosines(load(half.cosines + i)), sines(load(half.sines + i)) {}
+  LoadedHalf(const RotationHalf& half, std::ptrdiff_t i, std::size_t lanes) noexcept
+      : input(load_first(half.input + i, lanes, 0.0f)),
+        cosines(load_first(half.cosines + i, lanes, 0.0f)),
+        sines(load_first(half.sines + i, lanes, 0.0f)) {}
+};
+
+inline RotationHalf row_of(const RotationHalf& half, const RotationRun& run, std::ptrdiff_t row) noexcept {
+  return {.input = half.input + row * run.input_row_stride,
+          .cosines = half.cosines + row * run.cosines_row_stride,
+          .sines = half.sines + row * run.sines_row_stride,
+          .output = half.output + row * run.output_row_stride};
+}
+
+inline Floats rotated_first(const LoadedHalf& first, const LoadedHalf& second) noexcept {
+  return first.input * first.cosines - second.input * first.sines;
+}
+inline Floats rotated_second(const LoadedHalf& first, const LoadedHalf& second) noexcept {
+  return second.input * second.cosines + first.input * second.sines;
+}
+
+void rotate(const RotationRun& run) noexcept {
+  const RotationRun rows = run;
+  for (std::ptrdiff_t row = 0; row < static_cast<std::ptrdiff_t>(rows.rows); ++row) {
+    const RotationHalf first = row_of(rows.first, rows, row), second = row_of(rows.second, rows, row);
+    std::size_t i = 0;
+    for (; i + kLanes <= rows.count; i += kLanes) {
+      const auto at = static_cast<std::ptrdiff_t>(i);
+      const LoadedHalf a(first, at), b(second, at);
+      store(first.output + at, rotated_first(a, b));
+      store(second.output + at, rotated_second(a, b));
+    }
+    if (i == rows.count) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    const LoadedHalf a(first, at, rows.count - i), b(second, at, rows.count - i);
+    store_first(first.output + at, rows.count - i, rotated_first(a, b));
+    store_first(second.output + at, rows.count - i, rotated_second(a, b));
+  }
+}
+
 // In the order of FloatBinary and FloatUnary.
 constexpr FloatFunctionKernels kRuns = {.binary = {binary_run<add>, binary_run<subtract>, binary_run<multiply>,
                                                    binary_run<divide>, binary_run<maximum>, binary_run<minimum>},
@@ -176,4 +221,5 @@ constexpr FloatFunctionKernels kRuns = {.binary = {binary_run<add>, binary_run<s
                                                   unary_run<hyperbolic_cosine>,
                                                   unary_run<sign>,
                                                   unary_run<cube>,
-                                                  unary_run<reciprocal_square_root>}};
+                                                  unary_run<reciprocal_square_root>},
+                                        .rotate = rotate};

@@ -16,10 +16,10 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
-from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_floats, on_integers
+from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_integers
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along
-from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
+from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import computed, computed_floats, present
 from dmlcpu.onnx.values import Tensor, Value, element_type
 
@@ -50,6 +50,13 @@ def _for_all_heads(lowering: Lowering, rows: Value) -> Tensor:
         raise NotNative(f"cosines or sines of shape {rows.shape}")
     images, tokens, columns = rows.shape
     return computed(lowering, reshaped(lowering, rows, (images, 1, tokens, columns)))
+
+
+def _for_pairs(lowering: Lowering, angles: Tensor, axis: int) -> Tensor:
+    """Return angles' cosines or sines with an axis along which the elements of pairs lie."""
+    shape = [*angles.shape]
+    shape.insert(axis, 1)
+    return lowering.reshaped(angles, shape)
 
 
 class Turns:
@@ -86,38 +93,30 @@ class Turns:
         Raises:
             NotNative: There are fewer elements, or other images or tokens.
         """
-        images, count, tokens, elements = heads.shape
+        images, _, tokens, elements = heads.shape
         pairs = self._cosines.shape[-1]
         if 2 * pairs > elements or self._cosines.shape[2] != tokens or self._cosines.shape[0] not in (1, images):
             raise NotNative(f"angles of shape {self._cosines.shape} for heads of shape {heads.shape}")
         x = computed_floats(lowering, heads)
+        turned = self._pairs_turned(lowering, sliced_along(lowering, x, 3, 0, 2 * pairs))
+        if 2 * pairs == elements:
+            return turned
+        rest = computed(lowering, sliced_along(lowering, x, 3, 2 * pairs, elements - 2 * pairs))
+        return join(lowering, [turned, rest], 3)
 
-        def part(first: int, step: int, length: int) -> Value:
-            return sliced_along(lowering, x, 3, first, length, step)
-
-        a, b = (
-            (part(0, 2, pairs), part(1, 2, pairs))
-            if self._is_interleaved
-            else (part(0, 1, pairs), part(pairs, 1, pairs))
-        )
-        turned = [
-            self._combined(lowering, FloatBinary.SUBTRACT, a, b),
-            self._combined(lowering, FloatBinary.ADD, b, a),
+    def _pairs_turned(self, lowering: Lowering, heads: Value) -> Tensor:
+        """Return heads of pairs alone turned."""
+        images, count, tokens, elements = heads.shape
+        pairs = elements // 2
+        axis, sizes = (4, (pairs, 2)) if self._is_interleaved else (3, (2, pairs))
+        of_pairs = (images, count, tokens, *sizes)
+        angles = (lowering.once([each], _for_pairs, axis) for each in (self._cosines, self._sines))
+        inputs = [
+            computed(lowering, reshaped(lowering, heads, of_pairs)),
+            *(lowering.expanded(each, of_pairs) for each in angles),
         ]
-        if self._is_interleaved:
-            columns = [lowering.reshaped(half, (*half.shape, 1)) for half in turned]
-            turned = [lowering.reshaped(join(lowering, columns, 4), (images, count, tokens, 2 * pairs))]
-        if 2 * pairs < elements:
-            turned.append(computed(lowering, part(2 * pairs, 1, elements - 2 * pairs)))
-        return turned[0] if len(turned) == 1 else join(lowering, turned, 3)
-
-    def _combined(self, lowering: Lowering, function: FloatBinary, a: Value, b: Value) -> Tensor:
-        """Return a times the cosines, plus or minus b times the sines."""
-        products = (
-            on_floats(lowering, FloatBinary.MULTIPLY, value, factors)
-            for value, factors in ((a, self._cosines), (b, self._sines))
-        )
-        return on_floats(lowering, function, *products)
+        turned = lowering.emit("ROTARY_EMBEDDING", inputs, FLOAT32, of_pairs, {"axis": (axis,)})
+        return lowering.reshaped(turned, heads.shape)
 
 
 def _in_heads(lowering: Lowering, node: Node, x: Value, pairs: int) -> Value:
