@@ -1,5 +1,6 @@
 // The table of operators: a row for each, with the factory that plans it. compile_operator, operator_arrangement and
-// operator_stage_role read it, and nothing else does.
+// operator_stage_role read it, and nothing else does. Operators do not include it, so that a new row compiles none of
+// them anew.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 #include "operators/buffer_layout.h"
 #include "operators/convolution/convolution_choice.h"
 #include "operators/convolution/convolution_parameters.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/staging.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/scratch.h"

@@ -4,7 +4,7 @@
 
 #include "operators/element_wise/mapped_runs.h"
 #include "operators/element_wise/wide_cast.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/quantization_kernels.h"
 

@@ -2,7 +2,7 @@
 // chain of unary operators between 8-bit codes, or the step from one scale and zero point to others.
 #include "operators/element_wise/code_runs.h"
 #include "operators/element_wise/table_tensor.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strides/strided_copy.h"
 

@@ -7,7 +7,7 @@
 #include "operators/element_wise/integer_binary.h"
 #include "operators/element_wise/row_blocks.h"
 #include "operators/element_wise/short_planes.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_runs.h"

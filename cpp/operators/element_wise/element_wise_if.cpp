@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "operators/element_wise/element_runs.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/element_width.h"
 
 namespace dmlcpu {

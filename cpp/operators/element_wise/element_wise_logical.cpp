@@ -8,7 +8,7 @@
 
 #include "operators/attributes.h"
 #include "operators/element_wise/element_runs.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 
 namespace dmlcpu {
 namespace {

@@ -2,7 +2,7 @@
 // where the function has these. Of graphs alone.
 #include "operators/attributes.h"
 #include "operators/element_wise/mapped_runs.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 
 namespace dmlcpu {

@@ -2,7 +2,7 @@
 // of the input: a chain of unary operators on 8-bit codes whose result is wanted in floating point. Of graphs alone.
 #include "operators/element_wise/mapped_runs.h"
 #include "operators/element_wise/table_tensor.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 
 namespace dmlcpu {

@@ -5,7 +5,7 @@
 #include "operators/code_parameters.h"
 #include "operators/element_wise/code_runs.h"
 #include "operators/element_wise/integer_sum.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 

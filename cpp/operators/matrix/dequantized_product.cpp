@@ -8,7 +8,7 @@
 #include "operators/float_tiles.h"
 #include "operators/matrix/coded_matrix.h"
 #include "operators/matrix/tiled_float_product.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 

@@ -10,7 +10,7 @@
 
 #include "operators/matrix/float_panels.h"
 #include "operators/matrix/tiled_float_product.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 

@@ -9,7 +9,7 @@
 #include "operators/matrix/matrix_multiply_parameters.h"
 #include "operators/matrix/matrix_product.h"
 #include "operators/matrix/wide_matrix_multiply.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {

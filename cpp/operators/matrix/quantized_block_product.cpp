@@ -8,7 +8,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/matrix/coded_matrix.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strides/channel_planes.h"

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/sizes.h"
 #include "operators/strides/staging.h"
 #include "runtime/thread_pool.h"

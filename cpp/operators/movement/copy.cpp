@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/nibble_staging.h"
 #include "operators/strides/staging.h"
 #include "operators/strides/strided_copy.h"

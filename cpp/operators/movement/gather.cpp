@@ -11,7 +11,7 @@
 #include "operators/attributes.h"
 #include "operators/buffer_layout.h"
 #include "operators/movement/axis_indices.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/sizes.h"
 #include "operators/strides/byte_runs.h"
 #include "operators/strides/staging.h"

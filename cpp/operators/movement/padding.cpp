@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/strided_copy.h"
 
 namespace dmlcpu {

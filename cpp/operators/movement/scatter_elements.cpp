@@ -17,7 +17,7 @@
 #include "operators/attributes.h"
 #include "operators/element_types.h"
 #include "operators/movement/axis_indices.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/element_width.h"
 #include "operators/strides/strided_copy.h"
 #include "operators/strides/strided_runs.h"

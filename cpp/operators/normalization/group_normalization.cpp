@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "operators/attributes.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strides/axis_rows.h"
 

@@ -1,7 +1,7 @@
 // LAYER_NORMALIZATION: tensors input, weight, bias, output, FLOAT32; attributes axis, epsilon, the bits of a float32,
 // and use_mean (0: elements are taken as they are, and over the root of the mean of their squares). Of graphs alone.
 #include "operators/attributes.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/axis_rows.h"
 
 namespace dmlcpu {

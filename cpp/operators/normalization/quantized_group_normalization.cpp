@@ -18,7 +18,7 @@
 #include "operators/attributes.h"
 #include "operators/code_parameters.h"
 #include "operators/normalization/code_moments.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"

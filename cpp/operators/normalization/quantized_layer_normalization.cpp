@@ -11,7 +11,7 @@
 #include "operators/attributes.h"
 #include "operators/code_parameters.h"
 #include "operators/normalization/code_moments.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/axis_rows.h"
 
 namespace dmlcpu {

@@ -13,7 +13,7 @@
 
 #include "operators/code_parameters.h"
 #include "operators/normalization/softmax_rows.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strides/axis_rows.h"
 

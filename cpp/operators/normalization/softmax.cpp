@@ -1,6 +1,6 @@
 // SOFTMAX and LOG_SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
 #include "operators/normalization/softmax_rows.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strides/axis_rows.h"
 

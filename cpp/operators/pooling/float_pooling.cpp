@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "operators/attributes.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/float_bands.h"
 #include "operators/pooling/pixel_pooling.h"

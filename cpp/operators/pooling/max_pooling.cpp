@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"

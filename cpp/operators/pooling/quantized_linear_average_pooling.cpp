@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/pooling/pixel_rows.h"
 #include "operators/pooling/pooling_plan.h"

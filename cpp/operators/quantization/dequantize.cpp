@@ -1,5 +1,5 @@
 // DEQUANTIZE: tensors input, scale, zero point, output.
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/quantization/blockwise_operator.h"
 #include "operators/quantization_kernels.h"
 

@@ -1,5 +1,5 @@
 // ELEMENT_WISE_DEQUANTIZE_LINEAR: tensors input, scale, zero point, output.
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/quantization/scaled_runs.h"
 #include "operators/quantization_kernels.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/quantization/dynamic_codes.h"
 #include "operators/quantization/scaled_runs.h"

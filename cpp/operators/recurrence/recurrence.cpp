@@ -29,7 +29,7 @@
 
 #include "operators/attributes.h"
 #include "operators/buffer_layout.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/recurrence/cell_functions.h"
 #include "operators/recurrence/recurrent_cell.h"

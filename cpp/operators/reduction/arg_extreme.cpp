@@ -14,7 +14,7 @@
 
 #include "operators/attributes.h"
 #include "operators/element_types.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/reduction/row_extreme.h"
 #include "operators/sizes.h"
 #include "operators/strides/staging.h"

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/sizes.h"
 #include "operators/strides/strided_runs.h"
 #include "operators/task_size.h"

@@ -1,6 +1,6 @@
 // REDUCE_MEAN and REDUCE_SUM: tensors input, output, FLOAT32, the output of length 1 along the attribute axis. Of
 // graphs alone.
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/strides/axis_rows.h"
 
 namespace dmlcpu {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "operators/attributes.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/resampling/weighted_taps.h"
 #include "operators/sizes.h"

@@ -4,7 +4,7 @@
 // Each source row is interpolated along its columns once, and kept while output rows use it. A row has all channels
 // where they are neighbours in both tensors, one channel otherwise.
 
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/resampling/resample_taps.h"
 #include "operators/sizes.h"

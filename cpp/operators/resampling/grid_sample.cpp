@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/resampling/grid_places.h"
 #include "operators/resampling/plane_points.h"

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "operators/code_parameters.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/resampling/nearest_columns.h"
 #include "operators/resampling/resample_taps.h"

@@ -15,7 +15,7 @@
 #include "operators/buffer_layout.h"
 #include "operators/convolution/floats/float_convolution_algorithm.h"
 #include "operators/convolution/floats/float_input_staging.h"
-#include "operators/operator_table.h"
+#include "operators/operator.h"
 #include "operators/product_rate.h"
 #include "operators/sizes.h"
 #include "runtime/scratch.h"
