@@ -64,6 +64,7 @@ std::unique_ptr<CompiledOperator> compile_append_to_past(OperatorDesc desc, Exec
 std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_top_k(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_cumulative_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_rnn(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_lstm(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gru(OperatorDesc desc, ExecutionTarget target);
@@ -82,6 +83,7 @@ inline constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
 inline constexpr DataTypes kBlockCodes = kCodes | set_of(DataType::uint4, DataType::int4);
 inline constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
 inline constexpr DataTypes kIndices = kInt32 | set_of(DataType::int64), kConditions = set_of(DataType::uint8);
+inline constexpr DataTypes kTotalled = kIndices | kFloat32 | set_of(DataType::uint32);
 inline constexpr DataTypes kAnyType = kFloats | kIntegers | kIndices;
 
 using Factory = std::unique_ptr<CompiledOperator> (*)(OperatorDesc, ExecutionTarget);
@@ -288,11 +290,8 @@ inline constexpr OperatorRow kOperators[] = {
      Arrangement::own,
      {kCodes | kFloat32 | kIndices},
      {kCodes | kFloat32 | kIndices, set_of(DataType::int64)}},
-    {"CUMULATIVE_SUMMATION",
-     compile_cumulative_summation,
-     Arrangement::own,
-     {kIndices | kFloat32},
-     {kIndices | kFloat32}},
+    {"CUMULATIVE_SUMMATION", compile_cumulative_summation, Arrangement::own, {kTotalled}, {kTotalled}},
+    {"CUMULATIVE_PRODUCT", compile_cumulative_product, Arrangement::own, {kTotalled}, {kTotalled}},
     {"RNN",
      compile_rnn,
      Arrangement::own,

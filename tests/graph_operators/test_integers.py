@@ -1,4 +1,4 @@
-"""What graphs compute of integers and conditions: arithmetic, comparisons, choices and sums, against the reference."""
+"""What graphs compute of integers and conditions: arithmetic, comparisons and choices, against the reference."""
 
 from __future__ import annotations
 
@@ -131,70 +131,6 @@ def test_if_of_long_runs(devices: Devices, random_numbers: np.random.Generator, 
     assert_gives(devices, "ELEMENT_WISE_IF", tensors, {}, values)
 
 
-@st.composite
-def summations(draw: st.DrawFn) -> OperatorCase:
-    sizes = draw(tensor_sizes())
-    data_type = draw(st.sampled_from((*INTEGERS, "FLOAT32")))
-    tensors = {
-        "input_tensor": draw(input_tensors(data_type, sizes, fills(data_type))),
-        "output_tensor": draw(output_tensors(data_type, sizes)),
-    }
-    attributes = {
-        "axis": [draw(st.integers(0, len(sizes) - 1))],
-        "axis_direction": [draw(st.integers(0, 1))],
-        "has_exclusive_sum": [draw(st.integers(0, 1))],
-    }
-    return OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes)
-
-
-@given(summations())
-def test_cumulative_summation(devices: Devices, case: OperatorCase) -> None:
-    assert_native_matches_reference(devices, case)
-
-
-def test_cumulative_summation_of_several_tasks(devices: Devices, random_numbers: np.random.Generator) -> None:
-    tensors = {
-        "input_tensor": random_tensor(random_numbers, "INT64", (300, 40, 20)),
-        "output_tensor": blank_tensor("INT64", (300, 40, 20), None),
-    }
-    attributes = {"axis": [1], "axis_direction": [0], "has_exclusive_sum": [0]}
-    assert_native_matches_reference(devices, OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes))
-
-
-@pytest.mark.parametrize("data_type", [*INTEGERS, "FLOAT32"])
-@pytest.mark.parametrize("direction", [0, 1])
-@pytest.mark.parametrize("exclusive", [0, 1])
-@pytest.mark.parametrize(
-    ("sizes", "axis"),
-    [
-        ((3, 9, 2100), 1),
-        ((2, 300, 301), 1),
-        ((2, 9, 15), 1),
-        ((2, 4500, 41), 1),
-        ((3, 11, 300), 2),
-        ((1, 70), 1),
-        ((400, 1, 3), 0),
-    ],
-)
-def test_cumulative_summation_of_many_rows(
-    devices: Devices,
-    random_numbers: np.random.Generator,
-    data_type: str,
-    direction: int,
-    exclusive: int,
-    sizes: tuple[int, ...],
-    axis: int,
-) -> None:
-    """More neighbours than are summed together, fewer than that is worth, blocks that end early, and rows alone."""
-    if data_type == "FLOAT32":
-        x = packed(random_numbers.normal(1, 3, sizes).astype(np.float32))
-    else:
-        x = random_tensor(random_numbers, data_type, sizes)
-    tensors = {"input_tensor": x, "output_tensor": blank_tensor(data_type, sizes, None)}
-    attributes = {"axis": [axis], "axis_direction": [direction], "has_exclusive_sum": [exclusive]}
-    assert_native_matches_reference(devices, OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes))
-
-
 @pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
 @given(st.sampled_from(("UINT8", "INT8", "INT32", "INT64", "FLOAT32")), st.integers(0, 1), st.data())
 def test_places_of_extremes(
@@ -275,9 +211,6 @@ def tensor(data_type: str, sizes: tuple[int, ...] = (3, 5)) -> StridedTensor:
     return packed(np.zeros(sizes, NUMPY_TYPES[data_type]))
 
 
-SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
-
-
 @pytest.mark.parametrize(
     ("operator", "tensors", "attributes"),
     [
@@ -295,12 +228,6 @@ SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
         ("ELEMENT_WISE_IF", [tensor("UINT8"), tensor("INT32"), tensor("FLOAT32"), tensor("INT32")], {}),
         ("ELEMENT_WISE_IF", [tensor("UINT8"), tensor("INT32"), tensor("INT32"), tensor("INT64")], {}),
         ("ELEMENT_WISE_IF", [tensor("UINT8", (3, 1)), tensor("INT32"), tensor("INT32"), tensor("INT32")], {}),
-        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT32")], SUM),
-        ("CUMULATIVE_SUMMATION", [tensor("FLOAT32"), tensor("INT32")], SUM),
-        ("CUMULATIVE_SUMMATION", [tensor("FLOAT16"), tensor("FLOAT16")], SUM),
-        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64", (4, 5))], SUM),
-        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis": [2]}),
-        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis_direction": [2]}),
         ("ARGMAX", [tensor("UINT8"), tensor("INT64")], {"axis": [1], "axis_direction": [0]}),
         ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3, 1))], {"axis": [2], "axis_direction": [0]}),
         ("ARGMAX", [tensor("UINT8"), tensor("INT64", (2, 1))], {"axis": [1], "axis_direction": [0]}),

@@ -121,6 +121,7 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "ReduceMax of one": ("ReduceMax", [np.array(3)], {}),
     "CumSum": ("CumSum", [np.int8([[100, 100], [1, -3]]), np.array(1)], {}),
     "CumSum of columns": ("CumSum", [INTEGERS, np.array(-2)], {}),
+    "CumProd": ("CumProd", [np.uint8([[100, 100], [1, 3]]), np.array(1)], {}),
     "Mod": ("Mod", [INTEGERS, np.array([3, -4, 7])], {}),
     "Mod uint8": ("Mod", [np.uint8([[255, 9, 0]]), np.uint8([2, 10, 1])], {}),
     "Tile": ("Tile", [INTEGERS, np.array([2, 3])], {}),
@@ -138,6 +139,10 @@ DEQUANTIZED: Final[dict[str, tuple[list[Array], dict[str, Any]]]] = {
 }
 
 
+# Of operators that version 17 does not have.
+FIRST_VERSIONS: Final = {"CumProd": 26}
+
+
 def model_of(operator: str, arrays: list[Array], attributes: dict[str, Any], version: int = 17) -> onnx.ModelProto:
     inputs = [
         onnx.helper.make_tensor_value_info(f"x{index}", onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
@@ -149,7 +154,9 @@ def model_of(operator: str, arrays: list[Array], attributes: dict[str, Any], ver
     }
     node = onnx.helper.make_node(operator, [value.name for value in inputs], ["y"], **given)
     graph = onnx.helper.make_graph([node], "graph", inputs, [onnx.helper.make_empty_tensor_value_info("y")])
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)])
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", FIRST_VERSIONS.get(operator, version))]
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -238,6 +245,7 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "an extreme of floats": ("ReduceMax", [FLOATS], {}),
     "sums backwards": ("CumSum", [INTEGERS, np.array(0)], {"reverse": 1}),
     "sums without the last": ("CumSum", [INTEGERS, np.array(0)], {"exclusive": 1}),
+    "products backwards": ("CumProd", [INTEGERS, np.array(0)], {"reverse": 1}),
     "a remainder by 0": ("Mod", [INTEGERS, OTHERS], {}),
     "a remainder of the dividend's sign": ("Mod", [INTEGERS, np.array([3])], {"fmod": 1}),
     "tiles too large": ("Tile", [OTHERS, np.array([1 << 30])], {}),

@@ -188,18 +188,6 @@ def test_casts(random_numbers: np.random.Generator, source: str, target: int) ->
     assert len(steps_of(builder)) == 1
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
-@pytest.mark.parametrize("options", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}], ids=str)
-@pytest.mark.parametrize("axis", [0, -1])
-def test_cumulative_sums(
-    random_numbers: np.random.Generator, dtype: str, options: Mapping[str, int], axis: int
-) -> None:
-    builder = Builder()
-    builder.output(builder.node("CumSum", [builder.input(dtype, (4, 9)), np.array(axis)], **options), dtype)
-    assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(-9, 9, (4, 9)).astype(dtype)}, equal=True)
-    assert steps_of(builder) == ["CUMULATIVE_SUMMATION"]
-
-
 @pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("options", [{}, {"keepdims": 0}, {"select_last_index": 1}], ids=str)
 @pytest.mark.parametrize("form", ["floats", "int32", "int64", "codes", "falling"])

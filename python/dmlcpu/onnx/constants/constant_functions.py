@@ -188,12 +188,17 @@ def _remainders(node: Node, arrays: Sequence[Array]) -> Array | None:
     return _of_two(np.remainder, "iu")(node, arrays)
 
 
-def _cumulative_sums(node: Node, arrays: Sequence[Array]) -> Array | None:
-    array, axis = arrays
-    is_plain = not node.attributes.get("exclusive", 0) and not node.attributes.get("reverse", 0)
-    if not is_plain or axis.ndim or array.dtype.kind not in "iu" or array.size > MOST_ELEMENTS:
-        return None
-    return np.cumsum(array, axis.item(), array.dtype)
+def _cumulative(function: Callable[..., Array]) -> ConstantFunction:
+    """Return a function of the integers up to each one along an axis."""
+
+    def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
+        array, axis = arrays
+        is_plain = not node.attributes.get("exclusive", 0) and not node.attributes.get("reverse", 0)
+        if not is_plain or axis.ndim or array.dtype.kind not in "iu" or array.size > MOST_ELEMENTS:
+            return None
+        return function(array, axis.item(), array.dtype)
+
+    return compute
 
 
 def _sums_of_products(node: Node, arrays: Sequence[Array]) -> Array | None:
@@ -279,7 +284,8 @@ _FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "NonZero": _non_zero,
     "DequantizeLinear": _dequantized,
     "Cast": _cast,
-    "CumSum": _cumulative_sums,
+    "CumSum": _cumulative(np.cumsum),
+    "CumProd": _cumulative(np.cumprod),
     "Einsum": _sums_of_products,
     "ReduceMax": _reduced(np.maximum),
     "ReduceMin": _reduced(np.minimum),

@@ -36,7 +36,7 @@ _ARRAYS: Final = frozenset(
         "AffineGrid",
         "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
         "BitwiseXor", "BlackmanWindow", "HammingWindow", "HannWindow", "Cast", "CastLike", "Ceil", "Clip",
-        "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum", "DepthToSpace",
+        "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumProd", "CumSum", "DepthToSpace",
         "DequantizeLinear", "Div", "Einsum", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
         "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
         "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow",

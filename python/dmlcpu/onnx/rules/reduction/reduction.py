@@ -246,18 +246,27 @@ def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     return [places if kept else lowering.reshaped(places, (*tensor.shape[:axis], *tensor.shape[axis + 1 :]))]
 
 
-def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """CumSum along a constant axis."""
+# By operator of ONNX's, the native one and what it calls a total without an element's own.
+_CUMULATIVE: Final = {
+    "CumSum": ("CUMULATIVE_SUMMATION", "has_exclusive_sum"),
+    "CumProd": ("CUMULATIVE_PRODUCT", "has_exclusive_product"),
+}
+_CUMULATED_TYPES: Final = (*INTEGER_TYPES, np.dtype(np.uint32), np.dtype(np.float32))
+
+
+def cumulative(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """CumSum and CumProd, along a constant axis."""
+    operator, exclusive = _CUMULATIVE[node.operator]
     tensor = computed(lowering, present(inputs[0]))
     [axis] = integers(inputs[1], "the axis")
-    if tensor.dtype not in (*INTEGER_TYPES, np.dtype(np.float32)):
-        raise NotNative(f"sums of elements of type {tensor.dtype}")
+    if tensor.dtype not in _CUMULATED_TYPES:
+        raise NotNative(f"totals of elements of type {tensor.dtype}")
     attributes = {
         "axis": (axis_within(axis, len(tensor.shape)),),
         "axis_direction": (int(bool(node.attributes.get("reverse", 0))),),
-        "has_exclusive_sum": (int(bool(node.attributes.get("exclusive", 0))),),
+        exclusive: (int(bool(node.attributes.get("exclusive", 0))),),
     }
-    return [lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)]
+    return [lowering.emit(operator, [tensor], tensor.dtype, tensor.shape, attributes)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
@@ -266,6 +275,6 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
     ("", "ArgMax"): arg_extreme,
     ("", "ArgMin"): arg_extreme,
-    ("", "CumSum"): cumulative_sum,
+    **{("", name): cumulative for name in _CUMULATIVE},
     ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
 }
