@@ -5,6 +5,9 @@ whose arguments are the fields of the desc without their `_tensor` suffix: logic
 (None where an optional tensor is absent), then the attributes, then `output_data_type`. `OUTPUTS` names the fields
 that the function returns, in order; it returns a tuple where there are several. Where numpy has no type of its own
 for codes of 4 bits, `CODES` names the tensor of codes, and `code_data_type` is the name of its data type.
+
+Where the sizes of the output do not follow from the fields (max_unpooling), or kin share what they do (softmax), a
+module has functions of any arguments and no `OUTPUTS`: its test calls them.
 """
 
 from __future__ import annotations

@@ -12,10 +12,7 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
-from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.native_graph import NativeGraph
 from onnx_models import Builder, assert_like_onnxruntime
-from sample_graphs import Devices
 from template_checks import assert_templates_follow_the_rules
 
 SIZE: Final = 16
@@ -191,56 +188,6 @@ def test_what_goes_to_onnxruntime(name: str) -> None:
     case = Case(1, 4, 0, 4, attributes=tuple(REFUSED[name].items()))
     session = dmlcpu.InferenceSession(case.build())
     assert [partition.provider for partition in session.partitions()].count("onnxruntime") == 1
-
-
-TYPES: Final = {"float32": dmlcpu.TensorDataType.FLOAT32, "uint8": dmlcpu.TensorDataType.UINT8}
-
-
-def desc_of(array: Any) -> dmlcpu.TensorDesc:
-    strides = [step // array.itemsize for step in array.strides]
-    return dmlcpu.TensorDesc(TYPES[array.dtype.name], array.shape, strides=strides)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 0, 1, 2)])
-def test_rows_after_a_past(
-    devices: Devices, random_numbers: np.random.Generator, dtype: str, order: tuple[int, ...]
-) -> None:
-    """In memory of any order of the axes; lengths none, some and all."""
-
-    def laid_out(array: Any) -> Any:
-        return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
-
-    past, new = (laid_out(random_numbers.integers(0, 99, (3, 2, rows, 5)).astype(dtype)) for rows in (6, 2))
-    lengths = np.array([6, 0, 3], np.int32)
-    expected = laid_out(np.zeros((3, 2, 9, 5), dtype))
-    for image, length in enumerate(lengths):
-        expected[image, :, :length] = past[image, :, :length]
-        expected[image, :, length : length + 2] = new[image]
-    for label, device in devices.items():
-        graph = NativeGraph()
-        inputs = [graph.add_input(name, desc_of(array)) for name, array in (("past", past), ("new", new))]
-        inputs.append(graph.add_input("lengths", dmlcpu.TensorDesc(dmlcpu.TensorDataType.INT32, (3,))))
-        [present] = graph.add_node("APPEND_TO_PAST", inputs, [desc_of(expected)])
-        graph.mark_output(present, "present", desc_of(expected))
-        present_rows = laid_out(np.full(expected.shape, 77, dtype))
-        CompiledGraph(device, graph).dispatch(past=past, new=new, lengths=lengths, present=present_rows)
-        np.testing.assert_array_equal(present_rows, expected, label)
-
-
-def test_rows_that_cannot_be_appended() -> None:
-    """Of another type, another number of heads, of more rows than the output has, and lengths of other images."""
-    sizes = [(2, 3, 4, 5), (2, 3, 1, 5), (2,), (2, 3, 5, 5)]
-    for index, wrong in ((0, (2, 2, 4, 5)), (1, (2, 3, 6, 5)), (1, (2, 3, 5)), (2, (3,)), (3, (2, 3, 5, 4))):
-        given = [wrong if place == index else shape for place, shape in enumerate(sizes)]
-        graph = NativeGraph()
-        types = [dmlcpu.TensorDataType.FLOAT32] * 2 + [dmlcpu.TensorDataType.INT32, dmlcpu.TensorDataType.FLOAT32]
-        descs = [dmlcpu.TensorDesc(data_type, shape) for data_type, shape in zip(types, given, strict=True)]
-        inputs = [graph.add_input(f"input_{place}", desc) for place, desc in enumerate(descs[:3])]
-        [present] = graph.add_node("APPEND_TO_PAST", inputs, descs[3:])
-        graph.mark_output(present, "output_0", descs[3])
-        with pytest.raises(dmlcpu.InvalidDescError, match="APPEND_TO_PAST"):
-            CompiledGraph(dmlcpu.Device(), graph)
 
 
 @pytest.mark.parametrize("layout", ["heads", "columns"])
