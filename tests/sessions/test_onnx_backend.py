@@ -47,6 +47,9 @@ EXCLUDED: Final[Mapping[str, str]] = {
     r"^test_resize_downsample_scales_(cubic|linear)_align_corners$": (
         "corners aligned by a length that is no integer; onnxruntime, and the rule here, take the integer"
     ),
+    r"^test_maxunpool_export_with_output_shape$": (
+        "its indices count in a smaller image than the output: those of MaxPool, and of onnxruntime, in the output"
+    ),
     r"^test_identity_(opt|sequence)$": "the input is no tensor",
     r"^test_(dft(_axis|_inverse|_irfft|_rfft)?|stft(_with_window)?)$": (
         "the axis is fed, or the step: left to onnxruntime, whose sums that cancel are beyond the tolerance"

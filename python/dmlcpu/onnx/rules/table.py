@@ -38,7 +38,7 @@ from dmlcpu.onnx.rules.normalization import (
     row_normalization,
     softmax,
 )
-from dmlcpu.onnx.rules.pooling import lp_pooling, pooling
+from dmlcpu.onnx.rules.pooling import lp_pooling, max_unpooling, pooling
 from dmlcpu.onnx.rules.quantization import quantization
 from dmlcpu.onnx.rules.recurrence import recurrence, reversal
 from dmlcpu.onnx.rules.reduction import composed_reduction, reduction, top_k
@@ -55,7 +55,7 @@ _MODULES: Final = (
     activation, arithmetic, channel_affine, conditions, diagonals, float_functions, gelu,
     coded_product, contraction, gemm, matrix_multiply, scaled_product,
     convolution, deformable_convolution, transposed_convolution,
-    lp_pooling, pooling,
+    lp_pooling, max_unpooling, pooling,
     composed_reduction, reduction, top_k,
     embedding, group_normalization, layer_normalization, residual_normalization, response_normalization,
     row_normalization, softmax,
