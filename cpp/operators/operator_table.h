@@ -34,6 +34,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, 
 std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_max_pooling_indices(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_unpooling(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_convolution(OperatorDesc desc, ExecutionTarget target);
@@ -166,6 +167,11 @@ inline constexpr OperatorRow kOperators[] = {
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType | kBlockCodes}, {kAnyType | kBlockCodes}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes}, {kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes}, {kCodes}},
+    {"MAX_POOLING_INDICES",
+     compile_max_pooling_indices,
+     Arrangement::own,
+     {kCodes | kFloat32},
+     {set_of(DataType::int64)}},
     {"MAX_UNPOOLING", compile_max_unpooling, Arrangement::own, {kAnyType, kIndices}, {kAnyType}},
     {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels_if_small, {kFloat32}, {kFloat32}},
     {"FLOAT_CONVOLUTION",

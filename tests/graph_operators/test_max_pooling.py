@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
@@ -14,6 +14,7 @@ from fills import INTEGERS
 from graph_cases import assert_native_matches_reference, random_tensor, strides_of
 from native_operator import run_native
 from operator_case import OperatorCase
+from pooling_shapes import window_axes
 from strategies import BYTE_TYPES, input_tensors, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
 
@@ -31,21 +32,6 @@ def output_sizes(
     numbers = zip(sizes[2:], window, strides, dilations, start, end, strict=True)
     spatial = ((size + s + e - (w - 1) * d - 1) // step + 1 for size, w, step, d, s, e in numbers)
     return (*sizes[:2], *spatial)
-
-
-@st.composite
-def window_axes(draw: st.DrawFn) -> tuple[int, ...]:
-    """(input size, window, stride, dilation, start padding, end padding), every window with an element inside."""
-    window = draw(st.integers(1, 6))
-    dilation = draw(st.integers(1, 3))
-    reach = (window - 1) * dilation
-    size = draw(st.integers(1, 19))
-    start, end = draw(st.integers(0, reach)), draw(st.integers(0, reach))
-    assume(size + start + end > reach and (dilation <= size or window == 1))
-    stride = draw(st.integers(1, 4))
-    last = (size + start + end - reach - 1) // stride * stride - start
-    assume(last < size)
-    return size, window, stride, dilation, start, end
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""A pooling as data: its sizes and attributes, and the cases that tests make of it."""
+"""A pooling as data: its sizes and attributes, the cases that tests make of it, and windows of any size."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
 
 from convolution_shapes import channels_last
 from filled_tensors import filled
@@ -13,7 +15,7 @@ from fills import Fill, any_integers, ordinary_scales
 from operator_case import OperatorCase
 from strided_tensor import blank_tensor
 
-__all__ = ["PoolingShape", "pooling_case"]
+__all__ = ["PoolingShape", "pooling_case", "window_axes"]
 
 
 @dataclass(frozen=True)
@@ -85,3 +87,18 @@ def pooling_case(
         "output_tensor": blank_tensor(data_type, shape.output_sizes, output_strides),
     }
     return OperatorCase("QUANTIZED_LINEAR_AVERAGE_POOLING", tensors, shape.attributes)
+
+
+@st.composite
+def window_axes(draw: st.DrawFn) -> tuple[int, ...]:
+    """(input size, window, stride, dilation, start padding, end padding), every window with an element inside."""
+    window = draw(st.integers(1, 6))
+    dilation = draw(st.integers(1, 3))
+    reach = (window - 1) * dilation
+    size = draw(st.integers(1, 19))
+    start, end = draw(st.integers(0, reach)), draw(st.integers(0, reach))
+    assume(size + start + end > reach and (dilation <= size or window == 1))
+    stride = draw(st.integers(1, 4))
+    last = (size + start + end - reach - 1) // stride * stride - start
+    assume(last < size)
+    return size, window, stride, dilation, start, end

@@ -33,6 +33,7 @@ __all__ = [
     "computed_with_axes",
     "constant",
     "dequantized",
+    "in_order",
     "integers",
     "makes_floats",
     "number_of",
@@ -293,3 +294,10 @@ def computed_with_axes(lowering: Lowering, value: Value) -> Tensor:
     if not tensor.shape:
         raise NotNative("a single element, which has no axes")
     return tensor
+
+
+def in_order(lowering: Lowering, value: Value) -> Tensor:
+    """Return a tensor whose elements are in the order of a value's: its codes, where these have that of the floats."""
+    if isinstance(value, AffineTable) and value.parameters.keeps_order:
+        return value.codes
+    return computed(lowering, value)

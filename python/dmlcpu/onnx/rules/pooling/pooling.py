@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.movement.channels_last import with_channels_last
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
 from dmlcpu.onnx.rules.movement.padding import Margins, padded
 from dmlcpu.onnx.rules.movement.volume_slices import VOLUME_RANK, pooled_by_slices
-from dmlcpu.onnx.rules.operands import between_codes, present
+from dmlcpu.onnx.rules.operands import between_codes, in_order, present
 from dmlcpu.onnx.rules.pooling.pooled_values import averaged, maximum
 from dmlcpu.onnx.rules.windows import Window, automatic_padding, window_of
 from dmlcpu.onnx.values import Tensor, Value
@@ -108,18 +108,33 @@ def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 
 
 def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MaxPool and GlobalMaxPool; of a volume the maxima of slices, and then across them."""
+    """MaxPool, its indices too, and GlobalMaxPool; of a volume the maxima of slices, and then across them."""
     value = present(inputs[0])
     rank = len(value.shape)
     if rank not in (3, 4, VOLUME_RANK):
         raise NotNative(f"a pooling of {rank} dimensions")
-    if node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
-        raise NotNative("the indices are asked for")
     if rank == VOLUME_RANK and isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
         raise NotNative(f"a pooling of elements of type {value.dtype}")
     window = window_of_pooling(node, value.shape[2:])
     pooled = pooled_by_slices if rank == VOLUME_RANK and not has_no_elements(value.shape) else pooled_as_image
-    return [pooled(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
+    results = [pooled(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
+    if len(node.outputs) > 1:
+        results.append(_places_of_maxima(lowering, node, value, window))
+    return results
+
+
+def _places_of_maxima(lowering: Lowering, node: Node, value: Value, window: Window) -> Tensor:
+    """Add the places of maxima in a whole tensor; of dequantized codes those of the codes, if these have the order."""
+    tensor = in_order(lowering, value)
+    if tensor.dtype not in (*CODE_TYPES, np.float32):
+        raise NotNative(f"the places of elements of type {tensor.dtype}")
+    attributes = {
+        **window.attributes(),
+        "window_size": window.kernel,
+        "storage_order": (int(bool(node.attributes.get("storage_order", 0))),),
+    }
+    shape = (*tensor.shape[:2], *window.output)
+    return lowering.emit("MAX_POOLING_INDICES", [tensor], np.int64, shape, attributes)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -16,7 +16,16 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_each_float, on_floats
 from dmlcpu.onnx.rules.movement.moved_values import reshaped, sliced_along, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import axes_of, axis_within, between_codes, computed, computed_floats, integers, present
+from dmlcpu.onnx.rules.operands import (
+    axes_of,
+    axis_within,
+    between_codes,
+    computed,
+    computed_floats,
+    in_order,
+    integers,
+    present,
+)
 from dmlcpu.onnx.rules.pooling.float_means import LONGEST_REDUCED, mean_over, sum_over
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum, averaged, maximum, minimum, summed
 from dmlcpu.onnx.rules.windows import Window
@@ -25,7 +34,6 @@ from dmlcpu.onnx.values import AffineTable, Deferred, Table, Tensor, Value
 __all__ = [
     "RULES",
     "computed_mean",
-    "in_order",
     "mean_axes",
     "place_of_extreme",
     "reduce_extreme",
@@ -224,13 +232,6 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
 def qlinear_reduce_mean(lowering: Lowering, node: Node, table: Table) -> Value:
     """QLinearReduceMean."""
     return _reduced(lowering, replace(node, inputs=node.inputs[:1]), [table], averaged)
-
-
-def in_order(lowering: Lowering, value: Value) -> Tensor:
-    """Return a tensor whose elements are in the order of a value's: its codes, where these have that of the floats."""
-    if isinstance(value, AffineTable) and value.parameters.keeps_order:
-        return value.codes
-    return computed(lowering, value)
 
 
 def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -14,8 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
-from dmlcpu.onnx.rules.operands import axis_within, integers, present
-from dmlcpu.onnx.rules.reduction.reduction import in_order
+from dmlcpu.onnx.rules.operands import axis_within, in_order, integers, present
 from dmlcpu.onnx.values import AffineTable, Value
 
 __all__ = ["RULES"]
