@@ -84,6 +84,13 @@ def test_any_lengths(random_numbers: np.random.Generator, operator: str) -> None
 
 
 @pytest.mark.parametrize("operator", NATIVE)
+@pytest.mark.parametrize("axis", [-3, 2])
+def test_an_axis_that_there_is_not(operator: str, axis: int) -> None:
+    with pytest.raises(dmlcpu.InvalidModelError, match=f"got axis {axis}, expected one from -2 to 1"):
+        dmlcpu.InferenceSession(cumulative(operator, "float32", (3, 4), axis).build())
+
+
+@pytest.mark.parametrize("operator", NATIVE)
 @pytest.mark.parametrize(("dtype", "axis"), [("float64", 0), ("float32", None)], ids=["float64", "an axis that is fed"])
 def test_what_is_left_to_onnxruntime(operator: str, dtype: str, axis: int | None) -> None:
     builder = cumulative(operator, dtype, (3, 4), axis)
