@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import DTypeLike, NDArray
 
 from reference.arithmetic import FloatArray, SubnormalWatch
@@ -30,46 +30,47 @@ def float_pooling(
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
     """Input {N, C, H, W}; function 0: average, 1: maximum, b unless a is larger or NaN, 2: minimum, 3: sum."""
-    is_added, first = function[0] in (0, 3), (0, -np.inf, np.inf, 0)[function[0]]
     widths = [(0, 0), (0, 0), *zip(start_padding, end_padding, strict=True)]
-    padded = np.pad(input, widths)
-    inside = np.pad(np.ones_like(input, bool), widths)
-    sizes = [
-        (padded.shape[2 + axis] - (window_size[axis] - 1) * dilations[axis] - 1) // strides[axis] + 1 for axis in (0, 1)
-    ]
-    shape = (*input.shape[:2], *sizes)
-    count = np.zeros(shape, np.int64)
+    reaches = [(size - 1) * dilation + 1 for size, dilation in zip(window_size, dilations, strict=True)]
 
-    def taps(rows: range, columns: range) -> FloatArray:
-        nonlocal count
-        result = np.full(shape, first, np.float32)
-        for tap in itertools.product(rows, columns):
-            places = [np.arange(sizes[axis]) * strides[axis] + tap[axis] * dilations[axis] for axis in (0, 1)]
-            chosen = (slice(None), slice(None), *np.ix_(*places))
-            value, counts = padded[chosen], inside[chosen]
-            stays = (result < value if first > 0 else result > value) | np.isnan(result)
-            extreme = np.where(stays, result, value)
-            result = np.where(counts, result + value if is_added else extreme, result)
-            count += counts
-        return result
+    def windows_of(values: NDArray[Any], padding: float) -> NDArray[Any]:
+        """{N, C, rows, columns, rows of taps, columns of taps}."""
+        windows = sliding_window_view(np.pad(values, widths, constant_values=padding), reaches, axis=(2, 3))
+        return windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
 
     with np.errstate(all="ignore"):
-        whole = [range(length) for length in window_size]
-        if not is_added:
-            return taps(*whole)
-        total = by_halves(taps, *whole)
+        # What adds nothing, and what no number is less or larger than, may be a tap of the padding.
+        if function[0] == 1:
+            return extremes(windows_of(input, -np.inf), np.greater)
+        if function[0] == 2:
+            return extremes(windows_of(input, np.inf), np.less)
+        total = by_halves(windows_of(input, 0))
         if function[0] == 3:
             return total
-        divisor = np.full_like(count, np.prod(window_size)) if include_padding[0] else count
-        return total / divisor.astype(np.float32)
+        is_counted = windows_of(np.ones_like(input, bool), bool(include_padding[0]))
+        return total / is_counted.sum((-2, -1)).astype(np.float32)
 
 
-def by_halves(sums: Callable[[range, range], FloatArray], rows: range, columns: range) -> FloatArray:
+def extremes(windows: FloatArray, is_beyond: Callable[[FloatArray, FloatArray], NDArray[np.bool_]]) -> FloatArray:
+    """Of two taps the later one, unless the earlier one is beyond it or NaN.
+
+    Of all that is the first NaN, or the last of those that none is beyond, in whatever pairs neighbours are compared.
+    """
+    taps = windows.reshape(*windows.shape[:4], -1)
+    while (count := taps.shape[-1]) > 1:
+        earlier, later = taps[..., : count - 1 : 2], taps[..., 1::2]
+        chosen = np.where(is_beyond(earlier, later) | np.isnan(earlier), earlier, later)
+        taps = np.concatenate([chosen, taps[..., count - count % 2 :]], axis=-1)
+    return taps[..., 0]
+
+
+def by_halves(windows: FloatArray) -> FloatArray:
     """The sums of 1024 taps at most; of more than that those of their halves are added, of rows before those of one."""
-    if len(rows) * len(columns) <= 1024:
-        return sums(rows, columns)
-    if len(rows) > 1:
-        middle = len(rows) // 2
-        return by_halves(sums, rows[:middle], columns) + by_halves(sums, rows[middle:], columns)
-    middle = len(columns) // 2
-    return by_halves(sums, rows, columns[:middle]) + by_halves(sums, rows, columns[middle:])
+    rows, columns = windows.shape[-2:]
+    if rows * columns <= 1024:
+        # One after the other, from +0 on: what is accumulated numpy does not reorder, as it does what it sums.
+        taps = windows.reshape(*windows.shape[:4], -1)
+        return np.add.accumulate(np.concatenate([np.zeros_like(taps[..., :1]), taps], axis=-1), axis=-1)[..., -1]
+    if rows > 1:
+        return by_halves(windows[..., : rows // 2, :]) + by_halves(windows[..., rows // 2 :, :])
+    return by_halves(windows[..., : columns // 2]) + by_halves(windows[..., columns // 2 :])
