@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import DTypeLike, NDArray
 
 from reference.arithmetic import FloatArray, SubnormalWatch, quantized, widen, zero_point_or_zero
@@ -45,26 +46,24 @@ def quantized_linear_average_pooling(
     input_scales, output_scales = by_channel(input_scale, rank), by_channel(output_scale, rank)
     steps = widen(input) - by_channel(zero_point_or_zero(input_zero_point), rank)
     padding = [(0, 0), (0, 0), *zip(start_padding, end_padding, strict=True)]
-    values = np.pad(steps * input_scales, padding)
-    inside = np.pad(np.ones(input.shape[2:], np.int64), padding[2:])
-    output_sizes = [
-        (length - (window - 1) * dilation - 1) // stride + 1
-        for length, window, dilation, stride in zip(inside.shape, window_size, dilations, strides, strict=True)
-    ]
-    sums = np.zeros((*input.shape[:2], *output_sizes), np.float32)
-    counts = np.zeros(output_sizes, np.int64)
-    for tap in np.ndindex(*window_size):
-        begins = [index * dilation for index, dilation in zip(tap, dilations, strict=True)]
-        taken = tuple(
-            slice(begin, begin + (size - 1) * stride + 1, stride)
-            for begin, size, stride in zip(begins, output_sizes, strides, strict=True)
+    reaches = [(size - 1) * dilation + 1 for size, dilation in zip(window_size, dilations, strict=True)]
+
+    def windows_of(values: NDArray[Any], padded_with: float) -> NDArray[Any]:
+        """{N, C, ..., taps ...}."""
+        windows = sliding_window_view(
+            np.pad(values, padding, constant_values=padded_with), reaches, axis=range(2, rank)
         )
-        sums = sums + values[(slice(None), slice(None), *taken)]
-        counts += inside[taken]
+        return windows[(..., *(slice(None, None, step) for step in (*strides, *dilations)))]
+
+    windows = windows_of(steps * input_scales, 0)
+    sums = np.zeros(windows.shape[:rank], np.float32)
+    for tap in np.ndindex(*window_size):
+        taken = windows[(..., *tap)]
+        sums = sums + taken
         if watch is not None:
-            watch.see(values[(slice(None), slice(None), *taken)], sums)
-    if include_padding:
-        counts[...] = np.prod(window_size)
+            watch.see(taken, sums)
+    is_counted = windows_of(np.ones((1, 1, *input.shape[2:]), bool), bool(include_padding))
+    counts = is_counted.sum(axis=tuple(range(rank, 2 * rank - 2)))
     averages = sums / counts.astype(np.float32)
     results = averages / output_scales
     if watch is not None:
