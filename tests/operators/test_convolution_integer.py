@@ -21,10 +21,10 @@ from strategies import (
     BYTE_TYPES,
     Run,
     arrays,
-    input_tensors,
+    drawn_input,
+    drawn_output,
+    drawn_zero_points,
     one_element_sizes,
-    optional_zero_points,
-    output_tensors,
     runs,
 )
 from strided_tensor import NUMPY_TYPES
@@ -80,11 +80,11 @@ def cases(draw: st.DrawFn) -> OperatorCase:
     channels = shape.filter_sizes[0]
     per_channel = st.sampled_from(((1, channels), (1, channels, 1), (1, channels, 1, 1)))
     tensors = {
-        "input_tensor": draw(input_tensors(types.input, shape.input_sizes, INTEGERS)),
-        "input_zero_point_tensor": draw(optional_zero_points(types.input, draw(one_element_sizes(4)))),
-        "filter_tensor": draw(input_tensors(types.filter, shape.filter_sizes, INTEGERS)),
-        "filter_zero_point_tensor": draw(optional_zero_points(types.filter, draw(per_channel | one_element_sizes(4)))),
-        "output_tensor": draw(output_tensors("INT32", shape.output_sizes)),
+        "input_tensor": drawn_input(draw, types.input, shape.input_sizes, INTEGERS),
+        "input_zero_point_tensor": drawn_zero_points(draw, types.input, draw(one_element_sizes(4))),
+        "filter_tensor": drawn_input(draw, types.filter, shape.filter_sizes, INTEGERS),
+        "filter_zero_point_tensor": drawn_zero_points(draw, types.filter, draw(per_channel | one_element_sizes(4))),
+        "output_tensor": drawn_output(draw, "INT32", shape.output_sizes),
     }
     return OperatorCase("CONVOLUTION_INTEGER", tensors, shape.attributes)
 

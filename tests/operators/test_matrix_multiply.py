@@ -21,10 +21,10 @@ from strategies import (
     BYTE_TYPES,
     Run,
     arrays,
-    input_tensors,
+    drawn_input,
+    drawn_output,
+    drawn_zero_points,
     one_element_sizes,
-    optional_zero_points,
-    output_tensors,
     runs,
 )
 from strided_tensor import NUMPY_TYPES
@@ -91,11 +91,13 @@ def test_sums_that_wrap(devices: Devices, random_numbers: np.random.Generator, o
             assert_matches_reference(devices, OperatorCase(case.operator, {**case.tensors, **absent}, {}))
 
 
+LENGTHS = st.integers(1, 9) | st.sampled_from((15, 16, 17, 31, 33, 40, 64, 65, 70))
+BATCHES = st.sampled_from(((), (), (1,), (2,), (3,), (2, 3), (1, 2), (3, 1)))
+
+
 @st.composite
 def matrix_shapes(draw: st.DrawFn) -> MatrixShape:
-    sizes = st.integers(1, 9) | st.sampled_from((15, 16, 17, 31, 33, 40, 64, 65, 70))
-    batch = draw(st.sampled_from(((), (), (1,), (2,), (3,), (2, 3), (1, 2), (3, 1))))
-    return MatrixShape(draw(sizes), draw(sizes), draw(sizes), batch)
+    return MatrixShape(draw(LENGTHS), draw(LENGTHS), draw(LENGTHS), draw(BATCHES))
 
 
 def ranks(sizes: tuple[int, ...]) -> st.SearchStrategy[tuple[int, ...]]:
@@ -125,21 +127,23 @@ def cases(draw: st.DrawFn, operator: str) -> OperatorCase:
     a_line, b_line = draw(parameter_sizes((shape.m, 1))), draw(parameter_sizes((shape.n,)))
     output_line = draw(parameter_sizes((shape.m, 1)))
     tensors: dict[str, Any] = {
-        "a_tensor": draw(input_tensors(a_type, draw(ranks((*shape.batch, shape.m, shape.k))), INTEGERS))
+        "a_tensor": drawn_input(draw, a_type, draw(ranks((*shape.batch, shape.m, shape.k))), INTEGERS)
     }
     if has_scales:
-        tensors["a_scale_tensor"] = draw(input_tensors(scale_type, a_line, SCALES))
-    tensors["a_zero_point_tensor"] = draw(optional_zero_points(a_type, a_line))
-    tensors["b_tensor"] = draw(input_tensors(b_type, draw(ranks((*shape.batch, shape.k, shape.n))), INTEGERS))
+        tensors["a_scale_tensor"] = drawn_input(draw, scale_type, a_line, SCALES)
+    tensors["a_zero_point_tensor"] = drawn_zero_points(draw, a_type, a_line)
+    tensors["b_tensor"] = drawn_input(draw, b_type, draw(ranks((*shape.batch, shape.k, shape.n))), INTEGERS)
     if has_scales:
-        tensors["b_scale_tensor"] = draw(input_tensors(scale_type, b_line, SCALES))
-    tensors["b_zero_point_tensor"] = draw(optional_zero_points(b_type, b_line))
+        tensors["b_scale_tensor"] = drawn_input(draw, scale_type, b_line, SCALES)
+    tensors["b_zero_point_tensor"] = drawn_zero_points(draw, b_type, b_line)
     if is_float:
-        tensors["bias_tensor"] = draw(st.none() | input_tensors(output_type, output_sizes, INPUT_FLOATS))
+        tensors["bias_tensor"] = (
+            drawn_input(draw, output_type, output_sizes, INPUT_FLOATS) if draw(st.booleans()) else None
+        )
     elif has_scales:
-        tensors["output_scale_tensor"] = draw(input_tensors("FLOAT32", output_line, SCALES))
-        tensors["output_zero_point_tensor"] = draw(optional_zero_points(output_type, output_line))
-    tensors["output_tensor"] = draw(output_tensors(output_type, output_sizes))
+        tensors["output_scale_tensor"] = drawn_input(draw, "FLOAT32", output_line, SCALES)
+        tensors["output_zero_point_tensor"] = drawn_zero_points(draw, output_type, output_line)
+    tensors["output_tensor"] = drawn_output(draw, output_type, output_sizes)
     return OperatorCase(operator, tensors, {})
 
 

@@ -26,7 +26,7 @@ from fills import (
 from operator_case import OperatorCase
 from pooling_shapes import PoolingShape, pooling_case
 from reference.quantized_linear_average_pooling import quantized_linear_average_pooling
-from strategies import BYTE_TYPES, Run, arrays, input_tensors, optional_zero_points, output_tensors, runs
+from strategies import BYTE_TYPES, Run, arrays, drawn_input, drawn_output, drawn_zero_points, runs
 from strided_tensor import NUMPY_TYPES
 
 Devices = Mapping[str, dmlcpu.Device]
@@ -158,12 +158,12 @@ def cases(draw: st.DrawFn) -> OperatorCase:
     choices = st.sampled_from(((1, 1, *ones), (1, shape.channels, *ones)))
     input_parameters, output_parameters = draw(choices), draw(choices)
     tensors = {
-        "input_tensor": draw(input_tensors(data_type, shape.input_sizes, INTEGERS)),
-        "input_scale_tensor": draw(input_tensors("FLOAT32", input_parameters, SCALES)),
-        "input_zero_point_tensor": draw(optional_zero_points(data_type, input_parameters)),
-        "output_scale_tensor": draw(input_tensors("FLOAT32", output_parameters, SCALES)),
-        "output_zero_point_tensor": draw(optional_zero_points(data_type, output_parameters)),
-        "output_tensor": draw(output_tensors(data_type, shape.output_sizes)),
+        "input_tensor": drawn_input(draw, data_type, shape.input_sizes, INTEGERS),
+        "input_scale_tensor": drawn_input(draw, "FLOAT32", input_parameters, SCALES),
+        "input_zero_point_tensor": drawn_zero_points(draw, data_type, input_parameters),
+        "output_scale_tensor": drawn_input(draw, "FLOAT32", output_parameters, SCALES),
+        "output_zero_point_tensor": drawn_zero_points(draw, data_type, output_parameters),
+        "output_tensor": drawn_output(draw, data_type, shape.output_sizes),
     }
     return OperatorCase("QUANTIZED_LINEAR_AVERAGE_POOLING", tensors, shape.attributes)
 

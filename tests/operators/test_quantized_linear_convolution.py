@@ -26,10 +26,10 @@ from strategies import (
     BYTE_TYPES,
     Run,
     arrays,
-    input_tensors,
+    drawn_input,
+    drawn_output,
+    drawn_zero_points,
     one_element_sizes,
-    optional_zero_points,
-    output_tensors,
     runs,
 )
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
@@ -290,16 +290,16 @@ def cases(draw: st.DrawFn) -> OperatorCase:
     filter_parameters = draw(per_channel | one_element_sizes(4))
     bias_sizes = draw(st.sampled_from(((1, channels, 1), (1, channels, 1, 1))))
     tensors = {
-        "input_tensor": draw(input_tensors(types.input, shape.input_sizes, INTEGERS)),
-        "input_scale_tensor": draw(input_tensors("FLOAT32", input_ones, SCALES)),
-        "input_zero_point_tensor": draw(optional_zero_points(types.input, input_ones)),
-        "filter_tensor": draw(input_tensors(types.filter, shape.filter_sizes, INTEGERS)),
-        "filter_scale_tensor": draw(input_tensors("FLOAT32", filter_parameters, SCALES)),
-        "filter_zero_point_tensor": draw(optional_zero_points(types.filter, filter_parameters)),
-        "bias_tensor": draw(st.none() | input_tensors("INT32", bias_sizes, INTEGERS)),
-        "output_scale_tensor": draw(input_tensors("FLOAT32", output_ones, SCALES)),
-        "output_zero_point_tensor": draw(optional_zero_points(types.output, output_ones)),
-        "output_tensor": draw(output_tensors(types.output, shape.output_sizes)),
+        "input_tensor": drawn_input(draw, types.input, shape.input_sizes, INTEGERS),
+        "input_scale_tensor": drawn_input(draw, "FLOAT32", input_ones, SCALES),
+        "input_zero_point_tensor": drawn_zero_points(draw, types.input, input_ones),
+        "filter_tensor": drawn_input(draw, types.filter, shape.filter_sizes, INTEGERS),
+        "filter_scale_tensor": drawn_input(draw, "FLOAT32", filter_parameters, SCALES),
+        "filter_zero_point_tensor": drawn_zero_points(draw, types.filter, filter_parameters),
+        "bias_tensor": drawn_input(draw, "INT32", bias_sizes, INTEGERS) if draw(st.booleans()) else None,
+        "output_scale_tensor": drawn_input(draw, "FLOAT32", output_ones, SCALES),
+        "output_zero_point_tensor": drawn_zero_points(draw, types.output, output_ones),
+        "output_tensor": drawn_output(draw, types.output, shape.output_sizes),
     }
     return OperatorCase("QUANTIZED_LINEAR_CONVOLUTION", tensors, shape.attributes)
 
