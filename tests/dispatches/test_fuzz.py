@@ -57,12 +57,32 @@ GARBAGE = st.sampled_from(
 )
 
 
-@st.composite
-def mutated_sequences(draw: st.DrawFn, values: Any) -> Any:
+ANYTHING = NUMBERS | GARBAGE
+DATA_TYPES = st.sampled_from(tuple(TensorDataType)) | ANYTHING
+FLAGS = st.sampled_from((TensorFlags.NONE, *[TensorFlags.OWNED_BY_DML] * 3)) | ANYTHING
+AMOUNTS = NUMBERS | st.sampled_from((None, 4096, 2**34)) | GARBAGE
+OTHER_TENSORS = st.sampled_from((tensor("UINT8", 1), tensor("FLOAT32", 2, 3), tensor("INT4", 1, 4, 1, 1), None))
+TENSOR_FIELDS = st.sampled_from(
+    (
+        "data_type",
+        *("sizes", "strides", "flags"),
+        "total_tensor_size_in_bytes",
+        "guaranteed_base_offset_alignment",
+        *("sizes", "strides", "strides", "flags", "tensor"),
+    )
+)
+SEQUENCE_CHANGES = st.sampled_from(("replace", "replace", "insert", "delete", "garbage", "fill", "reverse"))
+TAME_CHANGES = st.sampled_from(("resize", "own", "repeat", "spread", "leave out"))
+SIZES = st.integers(1, 70) | LENGTHS
+ANY_BASE = st.sampled_from(BASES)
+COUNTS_OF_CHANGES = st.sampled_from((0, 0, 1, 1, 2, 3))
+
+
+def mutated_sequence(draw: st.DrawFn, values: Any) -> Any:
     if not isinstance(values, Sequence) or isinstance(values, str) or draw(st.integers(0, 9)) == 0:
         return draw(GARBAGE)
     entries = list(values)
-    kind = draw(st.sampled_from(("replace", "replace", "insert", "delete", "garbage", "fill", "reverse")))
+    kind = draw(SEQUENCE_CHANGES)
     position = draw(st.integers(0, max(len(entries) - 1, 0)))
     if kind == "fill":
         return [draw(NUMBERS)] * len(entries)
@@ -76,10 +96,9 @@ def mutated_sequences(draw: st.DrawFn, values: Any) -> Any:
     return entries
 
 
-@st.composite
-def mutated_tensors(draw: st.DrawFn, described: Any) -> Any:
+def mutated_tensor(draw: st.DrawFn, described: Any) -> Any:
     if not isinstance(described, dmlcpu.TensorDesc):
-        return draw(st.sampled_from((tensor("UINT8", 1), tensor("FLOAT32", 2, 3), tensor("INT4", 1, 4, 1, 1), None)))
+        return draw(OTHER_TENSORS)
     values = {
         "data_type": described.data_type,
         "sizes": described.sizes,
@@ -88,27 +107,26 @@ def mutated_tensors(draw: st.DrawFn, described: Any) -> Any:
         "total_tensor_size_in_bytes": described.total_tensor_size_in_bytes,
         "guaranteed_base_offset_alignment": described.guaranteed_base_offset_alignment,
     }
-    name = draw(st.sampled_from((*values, "sizes", "strides", "strides", "flags", "tensor")))
+    name = draw(TENSOR_FIELDS)
     if name == "tensor":
         return draw(GARBAGE)
     if name == "data_type":
-        values[name] = draw(st.sampled_from(tuple(TensorDataType)) | NUMBERS | GARBAGE)
+        values[name] = draw(DATA_TYPES)
     elif name == "sizes":
-        values[name] = draw(mutated_sequences(values[name]))
+        values[name] = mutated_sequence(draw, values[name])
     elif name == "strides":
-        values[name] = draw(st.none() | mutated_sequences(described.strides or values["sizes"]))
+        values[name] = mutated_sequence(draw, described.strides or values["sizes"]) if draw(st.booleans()) else None
     elif name == "flags":
-        values[name] = draw(st.sampled_from((TensorFlags.NONE, *[TensorFlags.OWNED_BY_DML] * 3)) | NUMBERS | GARBAGE)
+        values[name] = draw(FLAGS)
     else:
-        values[name] = draw(NUMBERS | st.sampled_from((None, 4096, 2**34)) | GARBAGE)
+        values[name] = draw(AMOUNTS)
     return dmlcpu.TensorDesc(values.pop("data_type"), values.pop("sizes"), **values)
 
 
-@st.composite
-def tame_changes(draw: st.DrawFn, desc: dmlcpu.OperatorDesc) -> dmlcpu.OperatorDesc:
+def tamely_changed(draw: st.DrawFn, desc: dmlcpu.OperatorDesc) -> dmlcpu.OperatorDesc:
     """A change that is often accepted: other sizes, strides, flags, or a tensor left out."""
     tensors = tensors_of(desc)
-    kind = draw(st.sampled_from(("resize", "own", "repeat", "spread", "leave out")))
+    kind = draw(TAME_CHANGES)
     if kind == "own":
         return owning(desc, draw(st.sets(st.sampled_from(input_names(desc)))))
     name = draw(st.sampled_from(list(tensors)))
@@ -122,7 +140,7 @@ def tame_changes(draw: st.DrawFn, desc: dmlcpu.OperatorDesc) -> dmlcpu.OperatorD
         has_array = hasattr(desc, "quantization_tensors")
         return changed(desc, quantization_type=len(desc.quantization_tensors)) if has_array else desc
     if kind == "resize":
-        axis, size = draw(st.integers(0, 3)), draw(st.integers(1, 70) | LENGTHS)
+        axis, size = draw(st.integers(0, 3)), draw(SIZES)
         return changed(desc, **{field: resized(content, axis, size) for field, content in tensors.items()})
     strides = [0] * len(described.sizes)
     if kind == "spread":
@@ -146,21 +164,21 @@ def resized(described: dmlcpu.TensorDesc, axis: int, size: int) -> dmlcpu.Tensor
 
 @st.composite
 def descs(draw: st.DrawFn) -> dmlcpu.OperatorDesc:
-    desc = draw(st.sampled_from(BASES))
+    desc = draw(ANY_BASE)
     for _ in range(draw(st.integers(0, 3))):
-        desc = draw(tame_changes(desc))
+        desc = tamely_changed(draw, desc)
     fields = OPERATORS[desc.operator_type].fields
-    for _ in range(draw(st.sampled_from((0, 0, 1, 1, 2, 3)))):
+    for _ in range(draw(COUNTS_OF_CHANGES)):
         field = draw(st.sampled_from(fields))
         name, value = field.name, field.value_in(desc)
         if field.entry is not None and type(getattr(desc, field.attribute)) is not tuple:
             continue  # replaced by garbage, which has no entries
         if field.history:
-            desc = changed(desc, **{name: draw(mutated_tensors(value))})
+            desc = changed(desc, **{name: mutated_tensor(draw, value)})
         elif field.kind in (FieldKind.UINT, FieldKind.BOOLEAN, FieldKind.ENUMERATION):
-            desc = changed(desc, **{name: draw(NUMBERS | GARBAGE)})
+            desc = changed(desc, **{name: draw(ANYTHING)})
         else:
-            desc = changed(desc, **{name: draw(mutated_sequences(value))})
+            desc = changed(desc, **{name: mutated_sequence(draw, value)})
     return desc
 
 
@@ -229,8 +247,15 @@ class Placement(NamedTuple):
     writeable: bool
 
 
-@st.composite
-def placements(draw: st.DrawFn, described: dmlcpu.TensorDesc) -> Placement:
+TYPES = st.sampled_from(DTYPES)
+ARRAY_KINDS = st.sampled_from(("flat", "flat", "shaped", "shaped", "odd"))
+SURPLUS = st.sampled_from((0, 0, 0, 1, 9, -1))
+SHAPES = st.lists(st.integers(0, 5), max_size=5)
+ARRAY_CHANGES = st.sampled_from(("size", "stride", "reverse", "repeat"))
+STEPS = st.sampled_from((-1, 1))
+
+
+def placement(draw: st.DrawFn, described: dmlcpu.TensorDesc) -> Placement:
     """Mostly one that fits."""
     dtype = dtype_of(described.data_type)
     step = dtype.itemsize
@@ -238,18 +263,18 @@ def placements(draw: st.DrawFn, described: dmlcpu.TensorDesc) -> Placement:
     if draw(st.integers(0, 5)) == 0:
         offset += draw(st.integers(1, 3))
     span = span_in_elements(described.sizes, described.strides)
-    kind = draw(st.sampled_from(("flat", "flat", "shaped", "shaped", "odd")))
-    shape = list(described.sizes) if kind == "shaped" else [span + draw(st.sampled_from((0, 0, 0, 1, 9, -1)))]
+    kind = draw(ARRAY_KINDS)
+    shape = list(described.sizes) if kind == "shaped" else [span + draw(SURPLUS)]
     strides = [step * stride for stride in described.element_strides] if kind == "shaped" else [step]
     if kind == "odd":
-        dtype = np.dtype(draw(st.sampled_from(DTYPES)))
-        shape = draw(st.lists(st.integers(0, 5), max_size=5))
+        dtype = np.dtype(draw(TYPES))
+        shape = draw(SHAPES)
         strides = [draw(st.integers(-3, 12)) for _ in shape]
     elif draw(st.integers(0, 5)) == 0:
         axis = draw(st.integers(0, len(shape) - 1))
-        change = draw(st.sampled_from(("size", "stride", "reverse", "repeat")))
+        change = draw(ARRAY_CHANGES)
         if change == "size":
-            shape[axis] = max(shape[axis] + draw(st.sampled_from((-1, 1))), 0)
+            shape[axis] = max(shape[axis] + draw(STEPS), 0)
         else:
             strides[axis] = {"stride": strides[axis] + step, "reverse": -strides[axis], "repeat": 0}[change]
     return Placement(dtype, offset, tuple(shape), tuple(strides), draw(st.integers(0, 9)) > 0)
@@ -309,6 +334,9 @@ def is_acceptable(desc: dmlcpu.OperatorDesc, owned: list[str], bindings: dict[st
     )
 
 
+BINDING_KINDS = st.sampled_from(("placed", "placed", "placed", "object", "left out"))
+
+
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[int, bool, dict[str, Any]]:
     """A desc, whether its first input is owned, and by name "good", a placement in the arena or an object's number."""
@@ -318,11 +346,11 @@ def calls(draw: st.DrawFn) -> tuple[int, bool, dict[str, Any]]:
     recipe |= {name: "good" for name in output_names(desc)}
     for _ in range(draw(st.integers(1, 4))):
         name = draw(st.sampled_from((*tensors_of(desc), *tensors_of(desc), "nonsense", "bias_tensor")))
-        kind = draw(st.sampled_from(("placed", "placed", "placed", "object", "left out")))
+        kind = draw(BINDING_KINDS)
         if kind == "left out":
             recipe.pop(name, None)
         elif kind == "placed" and name in tensors_of(desc):
-            recipe[name] = draw(placements(tensors_of(desc)[name]))
+            recipe[name] = placement(draw, tensors_of(desc)[name])
         else:
             recipe[name] = draw(st.integers(0, len(OBJECTS) - 1))
     return index, owned, recipe

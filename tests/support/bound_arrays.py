@@ -132,12 +132,13 @@ def blank_outputs(desc: dmlcpu.OperatorDesc) -> Arrays:
 
 def addresses(described: dmlcpu.TensorDesc, begin: int) -> set[int]:
     """The bytes of a tensor whose first is here; of 4-bit elements those that hold two, or one and nothing else."""
-    strides = described.element_strides
-    elements = (sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*described.sizes))
+    elements = np.zeros(1, np.int64)
+    for size, stride in zip(described.sizes, described.element_strides, strict=True):
+        elements = np.unique(np.add.outer(elements, np.arange(size) * stride))
     if is_four_bits(described.data_type):
-        return {begin + element // 2 for element in elements}
-    size = dtype_of(described.data_type).itemsize
-    return {begin + element * size + byte for element in elements for byte in range(size)}
+        return {*(begin + elements // 2).tolist()}
+    width = dtype_of(described.data_type).itemsize
+    return {*np.add.outer(begin + elements * width, np.arange(width)).ravel().tolist()}
 
 
 def is_blank(arrays: Mapping[str, NDArray[Any]]) -> bool:
