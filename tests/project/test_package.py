@@ -98,3 +98,22 @@ def test_an_unknown_name_is_an_attribute_error_that_proposes_another() -> None:
     assert (raised.value.name, raised.value.obj) == (name, dmlcpu)
     assert "Did you mean: 'quantize_linear'?" in in_new_process(f"import dmlcpu; dmlcpu.{name}").stderr
     assert not hasattr(dmlcpu, "Session")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "dmlcpu.SessionOptions().intra_op_threads = 2",
+            "SessionOptions has no option 'intra_op_threads'; the nearest is 'intra_op_num_threads'",
+        ),
+        (
+            "desc = dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (3,))\n"
+            "dmlcpu.input_tensor(dmlcpu.GraphBuilder(dmlcpu.Device()), 0, desc).dess = desc",
+            "cannot set 'dess': an expression does not change",
+        ),
+    ],
+)
+def test_python_adds_no_proposal_to_what_is_told_of_setting(code: str, message: str) -> None:
+    result = in_new_process(f"import dmlcpu\n{code}")
+    assert result.stderr.endswith(f"AttributeError: {message}\n"), result.stderr

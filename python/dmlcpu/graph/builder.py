@@ -280,7 +280,7 @@ class Expression:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raise AttributeError: what a graph will compute is what has been asked for."""
-        raise AttributeError(f"cannot set {name!r}: an expression does not change", name=name, obj=self)
+        raise AttributeError(f"cannot set {name!r}: an expression does not change", name=name)
 
     def __repr__(self) -> str:
         """Return the desc behind the word."""

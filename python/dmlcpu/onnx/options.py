@@ -74,7 +74,8 @@ class _CheckedOptions:
         if name not in options:
             near = nearest(name, (known for known in options if known[0] != "_"))
             told = f"; the nearest is {near!r}" if near else ""
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}{told}", name=name, obj=self)
+            # Without the object, of whose attributes Python would add the nearest once more.
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}{told}", name=name)
         super().__setattr__(name, value if name[0] == "_" else _typed(name, value, options[name]))
 
 
