@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 SEED = int(os.environ.get("DMLCPU_TEST_SEED", "20240607"))
 THREAD_COUNTS = (1, 2)
 
-# No database: with the seed alone a run can be repeated, on any machine.
-COMMON = hypothesis.settings(deadline=None, database=None, print_blob=True)
+# No database: with the seed alone a run can be repeated, on any machine. No limits of time, even for drawing examples:
+# machines are busy.
+COMMON = hypothesis.settings(
+    deadline=None, database=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.register_profile("default", COMMON, max_examples=60)
 hypothesis.settings.register_profile("ci", COMMON, max_examples=200)
 hypothesis.settings.register_profile("fuzz", COMMON, max_examples=10_000)
