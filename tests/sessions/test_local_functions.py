@@ -77,7 +77,7 @@ def test_calls_are_native(case: str) -> None:
 @pytest.mark.parametrize(
     ("nodes", "function", "expected"),
     [
-        ("c=my.f(x) ,y=my.f(c)", "f (v) => (a,b) { a=Relu(v) b=Neg(a) }", np.minimum(-X, 0)),
+        ("c=my.f(x) _,y=my.f(c)", "f (v) => (a,b) { a=Relu(v) b=Neg(a) }", np.minimum(-X, 0)),
         ("a,b=my.f(x) y=Add(a,b)", "f (v) => (v,w) { w=Relu(v) }", X + np.maximum(X, 0)),
         ("a,b=my.f(x) y=Add(a,b)", "f (v) => (w,w) { w=Relu(v) }", 2 * np.maximum(X, 0)),
         ("b=my.f(a) a=Neg(x) y=Relu(b)", "f (v) => (w) { w=Add(u,v) u=Abs(v) }", np.maximum(np.abs(X) - X, 0)),
@@ -85,7 +85,10 @@ def test_calls_are_native(case: str) -> None:
     ids=["less results", "what it is given", "a result twice", "not in order"],
 )
 def test_calls_that_onnxruntime_refuses(nodes: str, function: str, expected: Any) -> None:
-    session = dmlcpu.InferenceSession(model_of(nodes, [function]))
+    model = onnx.load_model_from_string(model_of(nodes, [function]))
+    for node in model.graph.node:  # the parser of onnx 1.16 takes no output without a name
+        node.output[:] = ["" if name == "_" else name for name in node.output]
+    session = dmlcpu.InferenceSession(model.SerializeToString())
     assert {part.provider for part in session.partitions()} == {"dmlcpu"}
     assert np.array_equal(session.run(None, {"x": X})[0], expected)
 
