@@ -35,7 +35,7 @@ def element_array(values: NDArray[Any], name: str) -> NDArray[Any]:
     """8-bit values as an array of the type's own elements."""
     if name not in PACKED_TYPES:
         return values
-    return (values.view(np.uint8) & 15).view(getattr(ml_dtypes, name.lower()))
+    return (values.view(np.uint8) & np.uint8(15)).view(getattr(ml_dtypes, name.lower()))
 
 
 def at_rank(values: NDArray[Any]) -> NDArray[Any]:
