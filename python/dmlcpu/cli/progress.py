@@ -16,4 +16,5 @@ def progress_bar() -> Progress:
     It is drawn when it is updated with ``refresh``, by no thread of its own, which would disturb measurements.
     """
     console = Console(file=sys.stderr)
+    console.quiet = not console.is_terminal  # rich 13 ends a bar that is not drawn by an empty line
     return Progress(console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
