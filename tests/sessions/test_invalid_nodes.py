@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import dmlcpu
 from dmlcpu.onnx.models import operator_forms
 from dmlcpu.onnx.models.operator_forms import forms_of
 
+RUNTIME = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 CONSTANTS = (
     "float[1,1,2,2] w = {1, 1, 1, 1}, float[1] one = {1}, int64[1] k = {3}, int64[1] none = {0}, float s = {1}, "
     "uint8 u = {3}, int8 i = {3}, uint8[1,1,2,2] f = {1, 1, 1, 1}, uint8[4,4] m = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}"
@@ -22,7 +25,8 @@ CONSTANTS = (
 
 def opened(nodes: str, version: int = 17) -> dmlcpu.InferenceSession:
     """A session of a model whose nodes make y of x."""
-    text = f'<ir_version: 8, opset_import: ["" : {version}, "com.microsoft" : 1]> g (float[1,1,4,4] x, bool t) => '
+    domains = '"com.microsoft" : 1, "com.microsoft.nchwc" : 1, "ai.onnx.ml" : 3'
+    text = f'<ir_version: 8, opset_import: ["" : {version}, {domains}]> g (float[1,1,4,4] x, bool t) => '
     model = onnx.parser.parse_model(f"{text}(float[a,b,c,d] y) <{CONSTANTS}> {{ {nodes} }}")
     return dmlcpu.InferenceSession(model.SerializeToString())
 
@@ -70,6 +74,31 @@ def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_an_operator_does_not_take(node: str, told: str) -> None:
     operator = node.split(" ")[0]
     with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \({operator}_0\): {re.escape(told)}"):
+        opened(f"y = {node}")
+    branch = f"then_branch = b () => (float[1] y) {{ [named] y = {node} }}, else_branch = c () => (y) {{ y = Neg(x) }}"
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \(named\): {re.escape(told)}"):
+        opened(f"y = If <{branch}> (t)")
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        ("com.microsoft.Inverse <word = 1> (x)", "got an attribute 'word', expected none"),
+        ("com.microsoft.FusedConv <stride = [2, 2]> (x, w)", "got an attribute 'stride', expected 'strides'"),
+        ("com.microsoft.QuickGelu <alpha = 1> (x)", "got INT for its attribute 'alpha', expected FLOAT"),
+        ("com.microsoft.Attention (x, w)", "its attribute 'num_heads' is missing"),
+        ("com.microsoft.QLinearConcat <axis = 1> (s, u)", "got 2 inputs, expected 3 or more"),
+        ("com.microsoft.Inverse (x, x)", "got 2 inputs, expected 1"),
+        ("com.microsoft.MatMulNBits <K = 4, N = 4> (x, , s)", "its input 1 is missing"),
+        ("com.microsoft.nchwc.ReorderInput <channel = 1> (x)", "got an attribute 'channel', expected"),
+        ("ai.onnx.ml.Normalizer <norms = 1> (x)", "got an attribute 'norms', expected 'norm'"),
+        ("ai.onnx.ml.TreeEnsemble <n_targets = 1> (x)", "ai.onnx.ml has this operator from version 5 of its operators"),
+    ],
+)
+@pytest.mark.usefixtures("runtime")
+def test_what_an_operator_of_another_domain_does_not_take(node: str, told: str) -> None:
+    operator = node.split(" ")[0]
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \(\w+_0\): {re.escape(told)}"):
         opened(f"y = {node}")
     branch = f"then_branch = b () => (float[1] y) {{ [named] y = {node} }}, else_branch = c () => (y) {{ y = Neg(x) }}"
     with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \(named\): {re.escape(told)}"):
@@ -211,40 +240,77 @@ def test_what_is_valid_though_rare(nodes: str, version: int) -> None:
     opened(nodes, version)
 
 
+# The version of onnxruntime whose operators the table has: in those of its own domains they change without a number.
+OF_ONNXRUNTIME = (1, 32)
+
+
+def full_name(schema: Any) -> str:
+    return f"{schema.domain}.{schema.name}" if schema.domain else schema.name
+
+
 def line_of(schema: Any) -> str:
-    """What onnx itself says of an operator, as a line of the table."""
+    """What onnx or onnxruntime itself says of an operator, as a line of the table."""
     if schema.deprecated:
         return "removed"
     letters = {"Single": "1", "Optional": "?"}
     places = [
-        "".join(letters.get(value.option.name) or "*+"[value.min_arity] for value in values) or "-"
-        for values in (schema.inputs, schema.outputs)
+        "".join(letters.get(value.option.name) or "*+"[least >= len(values)] for value in values) or "-"
+        for values, least in ((schema.inputs, schema.min_input), (schema.outputs, schema.min_output))
     ]
     attributes = sorted(schema.attributes.items())
     return " ".join([*places, *(f"{name}{'!' * own.required}:{own.type.name}" for name, own in attributes)])
 
 
-def test_the_table_is_that_of_onnx() -> None:
-    """As far as the onnx that is there knows it; a line for each form that differs from the one before."""
-    newest = onnx.defs.onnx_opset_version()
-    schemas = [schema for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""]
+def lines_of(schemas: Iterable[Any]) -> dict[str, list[str]]:
+    """A line for each form that differs from the one before, by operator."""
     told: dict[str, list[str]] = {}
-    for schema in sorted(schemas, key=lambda schema: (schema.name, schema.since_version)):
-        lines, form = told.setdefault(schema.name, []), line_of(schema)
+    for schema in sorted(schemas, key=lambda schema: (full_name(schema), schema.since_version)):
+        lines, form = told.setdefault(full_name(schema), []), line_of(schema)
         if not lines or lines[-1].split(" ", 1)[1] != form:
             lines.append(f"{schema.since_version} {form}")
+    return told
+
+
+def of_onnx() -> list[Any]:
+    return [schema for schema in onnx.defs.get_all_schemas_with_history() if schema.domain in ("", "ai.onnx.ml")]
+
+
+def of_onnxruntime() -> list[Any]:
+    """The schemas of its own domains that models are written in."""
+    schemas = onnxruntime.capi.onnxruntime_pybind11_state.get_all_operator_schema()
+    return [schema for schema in schemas if schema.domain in ("com.microsoft", "com.microsoft.nchwc")]
+
+
+def test_the_table_is_that_of_onnx() -> None:
+    """As far as the onnx that is there knows it."""
+    schemas = of_onnx()
+    newest = {schema.domain: 0 for schema in schemas}
+    for schema in schemas:
+        newest[schema.domain] = max(newest[schema.domain], schema.since_version)
+    told = lines_of(schemas)
     assert len(told) > 150
     of_table = {
-        operator: [line for line in lines if int(line.split(" ")[0]) <= newest]
+        operator: [line for line in lines if int(line.split(" ")[0]) <= newest[operator.rpartition(".")[0]]]
         for operator, lines in operator_forms._lines().items()
+        if not operator.startswith("com.microsoft.")
     }
     assert {operator: lines for operator, lines in of_table.items() if lines} == told
 
 
-def test_operands_are_counted_as_onnx_counts_them() -> None:
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain == "" and not schema.deprecated:
-            form = next(form for form in reversed(forms_of(schema.name)) if form.since <= schema.since_version)
+@pytest.mark.skipif(RUNTIME < OF_ONNXRUNTIME, reason="the table is of a later version of onnxruntime")
+def test_the_table_is_that_of_onnxruntime() -> None:
+    told = lines_of(of_onnxruntime())
+    assert len(told) > 100
+    of_table = operator_forms._lines().items()
+    assert {operator: lines for operator, lines in of_table if operator.startswith("com.microsoft.")} == told
+
+
+def test_operands_are_counted_as_onnx_and_onnxruntime_count_them() -> None:
+    own = of_onnxruntime() if RUNTIME >= OF_ONNXRUNTIME else []
+    for schema in [*of_onnx(), *own]:
+        if not schema.deprecated:
+            forms = forms_of(full_name(schema))
+            form = next(form for form in reversed(forms) if form.since <= schema.since_version)
             for counts, least, most in (
                 (form.input_counts, schema.min_input, schema.max_input),
                 (form.output_counts, schema.min_output, schema.max_output),

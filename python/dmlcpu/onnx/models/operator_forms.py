@@ -1,10 +1,10 @@
-"""What nodes of ONNX's operators may be given, by the version of these that a model imports.
+"""What nodes of ONNX's operators and onnxruntime's may be given, by the version of these that a model imports.
 
-``operator_forms.txt`` has a line for each form of an operator: its name, the version from which on it has this form,
-its inputs, its outputs and its attributes. Inputs and outputs are a character each (``1`` is needed, ``?`` may be
-absent, ``*`` is any number of further ones, ``+`` at least one), or ``-`` where there are none; an attribute that is
-needed has ``!`` behind its name. A test compares the file with onnx's schemas, which are not read here: the first of
-them takes as long as it takes to open a small model.
+``operator_forms.txt`` has a line for each form of an operator: its name, behind that of its domain if it has one, the
+version from which on it has this form, its inputs, its outputs and its attributes. Inputs and outputs are a character
+each (``1`` is needed, ``?`` may be absent, ``*`` is any number of further ones, ``+`` at least one), or ``-`` where
+there are none; an attribute that is needed has ``!`` behind its name. A test compares the file with the schemas of onnx
+and onnxruntime, which are not read here: the first of them takes as long as it takes to open a small model.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OperatorForm:
 
 
 def check_forms(nodes: Iterable[Node], versions: Mapping[str, int]) -> None:
-    """Check that nodes of ONNX's operators, and those within them, are given what these take.
+    """Check that nodes of operators that are known, and those within them, are given what these take.
 
     Args:
         nodes: Of a model.
@@ -96,39 +96,40 @@ def check_forms(nodes: Iterable[Node], versions: Mapping[str, int]) -> None:
     """
     forms: dict[str, OperatorForm | None] = {}  # looking one up here is quick
     for node in nodes:
-        if node.domain == "":
-            operator = node.operator
-            form = (
-                forms[operator] if operator in forms else forms.setdefault(operator, _form_of(operator, node.version))
-            )
-            if form is not None and not form.fits(node):
-                _check(node.proto, str(node), form, versions)
+        operator = f"{node.domain}.{node.operator}" if node.domain else node.operator
+        form = forms[operator] if operator in forms else forms.setdefault(operator, _form_of(operator, node.version))
+        if form is not None and not form.fits(node):
+            _check(node.proto, str(node), form, versions)
 
 
 def _check(proto: onnx.NodeProto, node: str, form: OperatorForm | None, versions: Mapping[str, int]) -> None:
     attributes = proto.attribute[:]
     if form is not None:
         if form.absent:
-            raise InvalidModelError(f"node {node}: {form.absent}; the model imports version {versions['']}")
+            version = versions[short_domain(proto.domain)]
+            raise InvalidModelError(f"node {node}: {form.absent}; the model imports version {version}")
         _check_operands(node, "input", proto.input[:], form.inputs, form.input_counts)
         _check_operands(node, "output", proto.output[:], form.outputs, form.output_counts)
         _check_attributes(node, form, {attribute.name: attribute.type for attribute in attributes})
     for graph in graphs_within(attributes):
         for index, inner in enumerate(graph.node):
-            is_onnx = short_domain(inner.domain) == "" and "" in versions
-            own = _form_of(inner.op_type, versions[""]) if is_onnx else None
-            _check(inner, f"{inner.op_type} ({inner.name or f'{inner.op_type}_{index}'})", own, versions)
+            domain = short_domain(inner.domain)
+            operator = f"{domain}.{inner.op_type}" if domain else inner.op_type
+            own = _form_of(operator, versions[domain]) if domain in versions else None
+            _check(inner, f"{operator} ({inner.name or f'{inner.op_type}_{index}'})", own, versions)
 
 
 @cache
 def _form_of(operator: str, version: int) -> OperatorForm | None:
-    """Return the form of an operator; None if anything goes, as of operators that are not ONNX's."""
+    """Return the form of an operator; None if anything goes, as of operators that are not known."""
     forms = forms_of(operator)
     if not forms or operator == "Constant":  # which onnxruntime takes for an initializer before it looks at nodes
         return None
     form = next((form for form in reversed(forms) if form.since <= version), None)
     if form is None:
-        form = OperatorForm(0, f"ONNX has this operator from version {forms[0].since} of its operators on")
+        form = OperatorForm(
+            0, f"{_owner(operator)} has this operator from version {forms[0].since} of its operators on"
+        )
     return None if form.absent and operator in _ALWAYS_IN_ONNXRUNTIME else form
 
 
@@ -160,17 +161,29 @@ def _of_unknown_attribute(node: str, form: OperatorForm, name: str) -> str:
     """Return what is wrong with an attribute that an operator does not have in a version."""
     having = [other.since for other in forms_of(node.split(" ")[0]) if name in other.kinds]
     if having:
-        when = f"from version {having[0]} of ONNX's operators on" if having[0] > form.since else "in earlier versions"
+        owner = _owner(node.split(" ")[0])
+        when = (
+            f"from version {having[0]} of {owner}'s operators on" if having[0] > form.since else "in earlier versions"
+        )
         return f"it has an attribute {name!r} {when}"
     near = nearest(name, form.kinds)
     wanted = f"{near!r}" if near else f"one of {', '.join(form.kinds)}" if form.kinds else "none"
     return f"got an attribute {name!r}, expected {wanted}"
 
 
+def _owner(operator: str) -> str:
+    """Return whose operator it is."""
+    return operator.rpartition(".")[0] or "ONNX"
+
+
 @cache
 def forms_of(operator: str) -> tuple[OperatorForm, ...]:
-    """Return the forms of an operator of ONNX's by version; none if it has no such operator."""
-    return tuple(map(_parsed, _lines().get(operator, ())))
+    """Return the forms of an operator by version; none if it is not known.
+
+    Args:
+        operator: Its name, behind that of its domain if it has one, as in the file.
+    """
+    return tuple(_parsed(line, _owner(operator)) for line in _lines().get(operator, ()))
 
 
 @cache
@@ -183,10 +196,10 @@ def _lines() -> Mapping[str, Sequence[str]]:
     return lines
 
 
-def _parsed(line: str) -> OperatorForm:
+def _parsed(line: str, owner: str) -> OperatorForm:
     since, inputs, *rest = line.split(" ")
     if inputs == "removed":
-        return OperatorForm(int(since), f"ONNX has this operator no more from version {since} of its operators on")
+        return OperatorForm(int(since), f"{owner} has this operator no more from version {since} of its operators on")
     outputs, *attributes = rest
     pairs = [attribute.split(":") for attribute in attributes]
     kinds = {name.rstrip("!"): kind for name, kind in pairs}
