@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK
 
 __all__ = ["CHECKED", "check_values"]
 
@@ -34,7 +35,11 @@ _COUNTS: Final = frozenset(
 _TYPES: Final = frozenset(("dtype", "output_dtype", "to"))
 _DATA_TYPES: Final = onnx.TensorProto.DataType.values()
 _PADDING: Final = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID", b"")
-CHECKED: Final = _COUNTS | _TYPES | {"auto_pad"}
+# What numbers axes, from either end.
+_AXES: Final = frozenset(("axes", "axis", "scan_input_axes", "scan_output_axes"))
+# Operators of random numbers, which runtimes draw without a look at these attributes.
+_RANDOM: Final = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
+CHECKED: Final = _COUNTS | _TYPES | _AXES | {"auto_pad", "high", "low", "scale"}
 """Names of attributes without which there is nothing to check."""
 
 
@@ -54,10 +59,14 @@ def check_values(
     for attribute in attributes:
         if attribute.name in _COUNTS:
             wrong = wrong or _wrong_count(attribute)
+        elif attribute.name in _AXES:
+            wrong = wrong or _wrong_axis(attribute)
         elif attribute.name in _TYPES and attribute.type == _INT and proto.domain in ("", "ai.onnx"):
             wrong = wrong or _wrong_type(attribute)
     if "auto_pad" in by_name or "pads" in by_name:
         wrong = wrong or _wrong_padding(proto.op_type, by_name)
+    if proto.op_type in _RANDOM:
+        wrong = wrong or _wrong_range(by_name)
     if wrong:
         raise InvalidModelError(f"node {name} ({proto.op_type}): {wrong}")
     for graph in subgraphs:
@@ -72,6 +81,24 @@ def _wrong_count(attribute: onnx.AttributeProto) -> str:
     if kind in (_INT, _INTS) and not least <= min(counts, default=1) <= max(counts, default=1) < 2**31:
         return f"got {attribute.name} {list(counts)}, expected numbers from {least} to {2**31 - 1}"
     return ""
+
+
+def _wrong_axis(attribute: onnx.AttributeProto) -> str:
+    kind = attribute.type
+    axes = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
+    beyond = [axis for axis in axes if not -LARGEST_RANK <= axis < LARGEST_RANK]
+    if kind in (_INT, _INTS) and beyond:
+        return f"got {attribute.name} {beyond[0]}, expected one from {-LARGEST_RANK} to {LARGEST_RANK - 1}"
+    return ""
+
+
+def _wrong_range(attributes: Mapping[str, onnx.AttributeProto]) -> str:
+    """Return what is wrong with what numbers are drawn by, whose defaults are fine."""
+    scale = attributes["scale"].f if "scale" in attributes else 1.0
+    if not scale > 0:
+        return f"got scale {scale:g}, expected a number above 0"
+    low, high = (attributes[name].f if name in attributes else usual for name, usual in (("low", 0.0), ("high", 1.0)))
+    return "" if low <= high else f"got low {low:g} and high {high:g}, expected a range"
 
 
 def _wrong_type(attribute: onnx.AttributeProto) -> str:

@@ -81,6 +81,8 @@ class OperatorForm:
                 return False
         if self.needed and not attributes.keys() >= self.needed:
             return False
+        if attributes.get("num_outputs", len(node.outputs)) != len(node.outputs):
+            return False
         return "" not in node.inputs and "" not in node.outputs
 
 
@@ -111,6 +113,11 @@ def _check(proto: onnx.NodeProto, node: str, form: OperatorForm | None, versions
         _check_operands(node, "input", proto.input[:], form.inputs, form.input_counts)
         _check_operands(node, "output", proto.output[:], form.outputs, form.output_counts)
         _check_attributes(node, form, {attribute.name: attribute.type for attribute in attributes})
+        told = next((attribute.i for attribute in attributes if attribute.name == "num_outputs"), len(proto.output))
+        if told != len(proto.output):
+            raise InvalidModelError(
+                f"node {node}: got {counted(len(proto.output), 'output')}, expected {told}, its num_outputs"
+            )
     for graph in graphs_within(attributes):
         for index, inner in enumerate(graph.node):
             domain = short_domain(inner.domain)

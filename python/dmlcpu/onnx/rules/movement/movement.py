@@ -101,8 +101,6 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 def _equal_parts(node: Node, length: int) -> Sequence[int]:
     """Return the lengths of the parts of a Split that is told none."""
     count = len(node.outputs)
-    if node.attributes.get("num_outputs", count) != count:
-        raise NotValid(f"got {counted(count, 'output')}, expected {node.attributes['num_outputs']}, its num_outputs")
     if node.version < 18 and length % count:
         raise NotValid(f"got {counted(count, 'output')} of {length} along the axis, expected equal parts")
     size = -(-length // count)
