@@ -268,6 +268,8 @@ def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
     if node.operator in _PRODUCTS and node.inputs and node.inputs[0] in values:
         shape = values[node.inputs[0]].shape
         is_empty = 0 in shape[-1:] and 0 not in shape[:-1]
+    if node.operator == "CausalConvWithState" and node.domain == "" and node.inputs[0] in values:
+        is_empty = 0 in values[node.inputs[0]].shape[1:2]  # its channels are groups
     return _lacking_within(node.proto) or ("elements to compute with" if is_empty else None)
 
 

@@ -11,6 +11,7 @@ import onnx
 
 from dmlcpu.graph.lengths import at_hand
 from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray
+from dmlcpu.onnx.foreign.guards import add_guards
 from dmlcpu.onnx.models.extraction import extracted, is_supplied
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Elements, Tensor
@@ -121,6 +122,7 @@ class ForeignModel:
     ) -> ForeignModel:
         """Return the model of some nodes of a model, as :func:`~dmlcpu.onnx.models.extraction.extracted` makes it."""
         proto = extracted(model, nodes, inputs, constants, outputs)
+        add_guards(proto)
         supplied = {name: np.asarray(array, order="C") for name, array in constants.items() if is_supplied(array)}
         return cls(proto, supplied, is_shared)
 

@@ -17,6 +17,7 @@ from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.constants.evaluator import evaluator_of
+from dmlcpu.onnx.foreign.guards import told_by_guard
 from dmlcpu.onnx.foreign.parts import FOLLOWS, ForeignPart, OpenSession
 from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
@@ -274,7 +275,7 @@ def _named(part: ForeignPart) -> str:
 
 def _in_short(refusal: str) -> str:
     """Return what onnxruntime says of a model without its numbers and names for errors, in one line."""
-    return " ".join(re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", refusal).split())
+    return told_by_guard(refusal) or " ".join(re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", refusal).split())
 
 
 def _disabled(part: ForeignPart) -> Sequence[list[str]]:
@@ -303,9 +304,9 @@ def _keeps_floats(part: ForeignPart) -> bool:
     graph = part.model.proto.graph
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     of_codes = [node for node in part.nodes if node.operator in ("QuantizeLinear", "DequantizeLinear")]
-    return len(graph.node) > len(part.nodes) and all(
-        types.get([*node.inputs, "", "", ""][2]) in _WIDE for node in of_codes
-    )
+    own = {node.name for node in part.nodes}
+    has_weights = any(node.op_type == "DequantizeLinear" and node.name not in own for node in graph.node)
+    return has_weights and all(types.get([*node.inputs, "", "", ""][2]) in _WIDE for node in of_codes)
 
 
 def _precisions(model: onnx.ModelProto) -> Sequence[bool]:

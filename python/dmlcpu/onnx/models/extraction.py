@@ -95,17 +95,34 @@ def _named(node: Node) -> onnx.NodeProto:
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
     proto.name = node.name
-    _leave_out_last(proto)
+    _complete(proto, "")
     return proto
 
 
-def _leave_out_last(proto: onnx.NodeProto) -> None:
-    """Leave out last inputs that are told to be none: on one of LayerNormalization onnxruntime ends the process."""
-    while proto.input and not proto.input[-1]:
+# Operators that onnxruntime takes all outputs of, or ends the process.
+_WRITES_ALL: Final = frozenset({"BatchNormalization", "If", "Loop", "Scan", "Split"})
+
+
+def _complete(proto: onnx.NodeProto, path: str) -> None:
+    """Leave out last inputs that are told to be none, and name outputs that are: onnxruntime would end the process.
+
+    The first it does on one of LayerNormalization.
+
+    Args:
+        proto: A node, with those within it; is changed.
+        path: What names that are given begin with, so that no other has them.
+    """
+    least = 2 if proto.op_type == "Loop" else 0  # its inputs are counted before it is seen that they are optional
+    while len(proto.input) > least and not proto.input[-1]:
         proto.input.pop()
+    path = f"{path}/{proto.name or proto.op_type}"
+    if proto.op_type in _WRITES_ALL:
+        for index, name in enumerate(proto.output):
+            if not name:
+                proto.output[index] = f"{path}/nobody reads output {index}"
     for graph in graphs_within(proto.attribute):
-        for node in graph.node:
-            _leave_out_last(node)
+        for index, node in enumerate(graph.node):
+            _complete(node, f"{path}/{index}")
 
 
 def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.NodeProto]) -> int:
