@@ -24,6 +24,7 @@ def ones(*shape: int, dtype: type = np.float32) -> np.ndarray[Any, Any]:
     return np.ones(shape, dtype)
 
 
+IMAGE = {"x": ones(1, 2, 4, 4), "square": ones(2, 2)}
 # Nodes that make y, what they read, what is wrong, and what they read where all is well.
 CASES = [
     ("y = com.microsoft.Inverse(x)", {"x": ones(2, 3)}, "input 0 has to be of square", {"x": np.eye(3, dtype="f") * 2}),
@@ -46,6 +47,36 @@ CASES = [
         {"x": ones(4, dtype=np.uint8), "codes": ones(4, dtype=np.int8), "one": ones(1), "s": ones(8)},
         "input 3 has to be of one element, as input 1 is a vector",
         {"x": ones(4, dtype=np.uint8), "codes": ones(4, dtype=np.int8), "one": ones(1), "s": ones(1)},
+    ),
+    (
+        "d = Det(square) y = Conv(x, w)",
+        {**IMAGE, "w": ones(3, 2, 0, 2)},
+        "input 1 has to be of some",
+        {**IMAGE, "w": ones(0, 2, 2, 2)},
+    ),
+    (
+        'y = com.microsoft.FusedConv <activation = "Relu"> (x, w, b, sum)',
+        {**IMAGE, "w": ones(3, 2, 2, 0), "b": ones(3), "sum": ones(1, 3, 3, 5)},
+        "input 1 has to be of some elements in each filter",
+        {**IMAGE, "w": ones(3, 2, 2, 2), "b": ones(3), "sum": ones(1, 3, 3, 3)},
+    ),
+    (
+        "y = com.microsoft.SkipLayerNormalization(x, skip, gamma)",
+        {"x": ones(2, 2, 8), "skip": ones(0, 2, 8), "gamma": ones(8)},
+        "input 1 has to be of some elements",
+        {"x": ones(0, 2, 8), "skip": ones(0, 2, 8), "gamma": ones(8)},
+    ),
+    (
+        "y = STFT(x, step, window)",
+        {"x": ones(1, 16, 1), "step": np.array(4), "window": ones(0)},
+        "input 2 has to be of one axis and some elements",
+        {"x": ones(1, 16, 1), "step": np.array(4), "window": ones(8)},
+    ),
+    (
+        "y = STFT(x, step, , length)",
+        {"x": ones(1, 16, 1), "step": np.array(4), "length": np.array(0)},
+        "input 3 has to be of a number above 0",
+        {"x": ones(1, 16, 1), "step": np.array(4), "length": np.array(8)},
     ),
     *(
         (
@@ -107,6 +138,33 @@ def test_what_is_guarded(
     with pytest.raises(dmlcpu.BindingError, match=told):
         run(graph(wrong), {**wrong, **chosen})
     assert run(graph(right), {**right, **chosen})[0].size >= 0
+
+
+@pytest.mark.parametrize(
+    ("node", "feeds"),
+    [
+        ("MultiHeadAttention <num_heads = 2> (x, k, v)", {"x": ones(2, 3, 8), "k": ones(2, 5, 8), "v": ones(2, 5, 0)}),
+        (
+            "RotaryEmbedding <num_heads = 2> (x, places, c, c)",
+            {"x": ones(2, 3, 0), "places": ones(1, dtype=np.int64), "c": ones(5, 2)},
+        ),
+        (
+            "QMoE <k = 1> (x, r, w, , , w, s)",
+            {"x": ones(4, 8), "r": ones(4, 2), "w": ones(2, 8, 4, dtype=np.uint8), "s": ones(2, 8)},
+        ),
+        ("AttnLSTM <hidden_size = 2> (x, x, x)", {"x": ones(1)}),
+    ],
+)
+def test_what_is_refused_before_a_run(node: str, feeds: Mapping[str, Any]) -> None:
+    inputs = ", ".join(
+        f"{'int64' if a.dtype == np.int64 else 'uint8' if a.dtype == np.uint8 else 'float'}"
+        f"[{', '.join(f'{name}{axis}' for axis in range(a.ndim))}] {name}"
+        for name, a in feeds.items()
+    )
+    with pytest.raises(
+        (dmlcpu.BindingError, dmlcpu.InvalidModelError), match="without which onnxruntime cannot run it"
+    ):
+        run(f"g ({inputs}) => (y) {{ y = com.microsoft.{node} }}", feeds)
 
 
 def test_the_results_behind_a_guard() -> None:

@@ -139,6 +139,14 @@ def test_what_an_operator_of_another_domain_does_not_take(node: str, told: str) 
         ("RandomNormalLike <scale = -1.0> (x)", "got scale -1, expected a number above 0"),
         ("RandomUniform <shape = [2], low = 2.0> ()", "got low 2 and high 1, expected a range"),
         ("RandomUniformLike <high = -0.5> (x)", "got low 0 and high -0.5, expected a range"),
+        (
+            "TfIdfVectorizer <ngram_counts = [0, 2], ngram_indexes = [0, 1], pool_int64s = [1, 2, 3, 4]> (x)",
+            "got 2 ngram_indexes, expected one for each n-gram, 3",
+        ),
+        (
+            "TfIdfVectorizer <ngram_counts = [2, 0], ngram_indexes = [0, 1], pool_int64s = [1, 2]> (x)",
+            "got ngram_counts [2, 0] of 2 words, expected where each length begins",
+        ),
     ],
 )
 @pytest.mark.usefixtures("runtime")

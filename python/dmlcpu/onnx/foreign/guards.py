@@ -64,6 +64,12 @@ def _is_empty(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
     return nodes.size_is(node.input[place], 0)
 
 
+def _is_empty_beside(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
+    """No elements, while operand 0 has some."""
+    are_none = nodes.size_is(node.input[0], 0)
+    return nodes.add("And", _is_empty(nodes, node, place), nodes.add("Not", are_none))
+
+
 def _is_no_square(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
     value = node.input[place]
     return nodes.add("Not", nodes.add("Equal", nodes.length(value, -1), nodes.length(value, -2)))
@@ -73,6 +79,17 @@ def _is_no_single(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
     return nodes.add("Not", nodes.size_is(node.input[place], 1))
 
 
+def _is_no_vector(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
+    """No vector, or an empty one."""
+    value = node.input[place]
+    is_vector = nodes.size_is(nodes.add("Shape", value), 1)
+    return nodes.add("Or", nodes.add("Not", is_vector), nodes.size_is(value, 0))
+
+
+def _is_zero(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
+    return nodes.add("Not", nodes.add("Cast", node.input[place], to=onnx.TensorProto.BOOL))
+
+
 def _are_of_a_vector(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
     """Several scales, those of columns, where operand 1 is a vector."""
     is_vector = nodes.size_is(nodes.add("Shape", node.input[1]), 1)
@@ -80,8 +97,8 @@ def _are_of_a_vector(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
 
 
 def _are_parts_empty(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
-    """Some parts along the node's axis, and all without elements."""
-    axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
+    """Some parts along the node's axis, or the first, and all without elements."""
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
     are_some = nodes.add("Cast", nodes.length(node.input[place], axis), to=onnx.TensorProto.BOOL)
     return nodes.add("And", are_some, _is_empty(nodes, node, place))
 
@@ -103,16 +120,30 @@ class _Guard:
     attribute: str = ""
 
 
+# By filters without elements it would run for ever.
+_FILTER: Final = _Guard(_are_parts_empty, "some elements in each filter", (1,))
 _GUARDS: Final[Mapping[tuple[str, str], Sequence[_Guard]]] = {
+    ("", "Conv"): (_FILTER,),
     ("", "Einsum"): (_Guard(_is_empty, "some elements", None),),
     ("", "GRU"): (_Guard(_is_empty, "some elements", (0,)),),
     ("", "LSTM"): (_Guard(_is_empty, "some elements", (0,)),),
+    ("", "STFT"): (
+        _Guard(_is_no_vector, "one axis and some elements", (2,)),
+        _Guard(_is_zero, "a number above 0", (3,)),
+    ),
     ("", "Unique"): (_Guard(_are_parts_empty, "some elements in each part along the axis", (0,), "axis"),),
+    ("ai.onnx.ml", "FeatureVectorizer"): (_Guard(_is_empty, "some elements", None),),
     (_OWN, "DynamicQuantizeLSTM"): (_Guard(_is_empty, "some elements", (0,)),),
     (_OWN, "DynamicQuantizeMatMul"): (_Guard(_are_of_a_vector, "one element, as input 1 is a vector", (2,)),),
+    (_OWN, "FusedConv"): (_FILTER,),
     (_OWN, "Inverse"): (_Guard(_is_no_square, "square matrices", (0,)),),
     (_OWN, "MatMulIntegerToFloat"): (_Guard(_are_of_a_vector, "one element, as input 1 is a vector", (3,)),),
+    (_OWN, "QAttention"): (_Guard(_is_empty, "some elements", (0,)),),
+    (_OWN, "QLinearAveragePool"): (_Guard(_is_empty, "some elements", (0,)),),
     (_OWN, "QLinearWhere"): (_Guard(_is_no_single, "one element", (2, 3, 5, 6, 7, 8)),),
+    (_OWN, "SkipLayerNormalization"): (_Guard(_is_empty_beside, "some elements", (1,)),),
+    (_OWN, "SkipSimplifiedLayerNormalization"): (_Guard(_is_empty_beside, "some elements", (1,)),),
+    (f"{_OWN}.nchwc", "Conv"): (_FILTER,),
 }
 
 
@@ -137,12 +168,15 @@ def _has_guarded(graph: onnx.GraphProto) -> Iterator[bool]:
 
 def _guard(graph: onnx.GraphProto, names: FreeNames) -> None:
     guarded: list[onnx.NodeProto] = []
+    filters = {tensor.name for tensor in graph.initializer if len(tensor.dims) > 1 and 0 not in tensor.dims}
     nodes = _Nodes(names, guarded)
     for node in graph.node:
         for guard in _GUARDS.get((short_domain(node.domain), node.op_type), ()):
             if not guard.attribute or any(attribute.name == guard.attribute for attribute in node.attribute):
                 places = range(len(node.input)) if guard.places is None else guard.places
                 for place in (place for place in places if place < len(node.input) and node.input[place]):
+                    if guard is _FILTER and node.input[place] in filters:  # as mostly: weights are constants
+                        continue
                     condition = guard.wrong(nodes, node, place)
                     told = f"{node.name or node.op_type}: input {place} has to be of {guard.wanted}"
                     node.input[place] = _handed_on(nodes, node.input[place], condition, told)

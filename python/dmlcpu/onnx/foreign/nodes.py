@@ -229,8 +229,15 @@ _WHOLE: Final = {
     "": frozenset({"Einsum", "Max", "Mean", "Min", "Sum"}),
     "com.microsoft": frozenset({"QLinearConcat", "QLinearWhere"}),
 }
-# Those of com.microsoft that it reads an operand of which may be left out, by its index.
-_READ_ALWAYS: Final = {"Attention": (2, "bias"), "QLinearLeakyRelu": (4, "input 4"), "QLinearSigmoid": (4, "input 4")}
+# Those of com.microsoft that it reads operands of which may be left out, by their indices.
+_READ_ALWAYS: Final[Mapping[str, Mapping[int, str]]] = {
+    "Attention": {2: "bias"},
+    "QLinearLeakyRelu": {4: "input 4"},
+    "QLinearSigmoid": {4: "input 4"},
+    "QMoE": {3: "input 3", 6: "input 6"},
+}
+# Those of com.microsoft on whose operands of no last axis it ends the process, by these operands' indices.
+_LAST_AXES: Final = {"MultiHeadAttention": (0, 2), "RotaryEmbedding": (0,)}
 
 
 def is_along_axis(node: Node) -> bool:
@@ -270,15 +277,21 @@ def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
         is_empty = 0 in shape[-1:] and 0 not in shape[:-1]
     if node.operator == "CausalConvWithState" and node.domain == "" and node.inputs[0] in values:
         is_empty = 0 in values[node.inputs[0]].shape[1:2]  # its channels are groups
+    if node.domain == "com.microsoft" and node.operator in _LAST_AXES:
+        operands = [node.inputs[place] for place in _LAST_AXES[node.operator] if place < len(node.inputs)]
+        is_empty = any(0 in values[name].shape[-1:] for name in operands if name in values)
     return _lacking_within(node.proto) or ("elements to compute with" if is_empty else None)
 
 
 def _lacking_within(proto: onnx.NodeProto) -> str | None:
     """Return the same of what a node, or one within it, is told alone: operands left out."""
     domain = short_domain(proto.domain)
+    if (domain, proto.op_type) == ("com.microsoft", "AttnLSTM"):
+        return "operands that are checked there"
     if domain == "com.microsoft" and proto.op_type in _READ_ALWAYS:
-        index, name = _READ_ALWAYS[proto.op_type]
-        return None if index < len(proto.input) and proto.input[index] else name
+        for index, name in _READ_ALWAYS[proto.op_type].items():
+            if index >= len(proto.input) or not proto.input[index]:
+                return name
     if proto.op_type in _WHOLE.get(domain, ()) and not all(proto.input):
         return f"input {[*proto.input].index('')}"
     within = (node for graph in graphs_within(proto.attribute) for node in graph.node)

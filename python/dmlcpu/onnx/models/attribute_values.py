@@ -24,6 +24,7 @@ _COUNTS: Final = frozenset(
         "blocksize",
         "dilations",
         "group",
+        "inputdimensions",
         "kernel_shape",
         "num_groups",
         "num_heads",
@@ -39,7 +40,7 @@ _PADDING: Final = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID", b"")
 _AXES: Final = frozenset(("axes", "axis", "scan_input_axes", "scan_output_axes"))
 # Operators of random numbers, which runtimes draw without a look at these attributes.
 _RANDOM: Final = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
-CHECKED: Final = _COUNTS | _TYPES | _AXES | {"auto_pad", "high", "low", "scale"}
+CHECKED: Final = _COUNTS | _TYPES | _AXES | {"auto_pad", "high", "low", "ngram_counts", "scale"}
 """Names of attributes without which there is nothing to check."""
 
 
@@ -67,6 +68,8 @@ def check_values(
         wrong = wrong or _wrong_padding(proto.op_type, by_name)
     if proto.op_type in _RANDOM:
         wrong = wrong or _wrong_range(by_name)
+    if proto.op_type == "TfIdfVectorizer":
+        wrong = wrong or _wrong_pool(by_name)
     if wrong:
         raise InvalidModelError(f"node {name} ({proto.op_type}): {wrong}")
     for graph in subgraphs:
@@ -99,6 +102,24 @@ def _wrong_range(attributes: Mapping[str, onnx.AttributeProto]) -> str:
         return f"got scale {scale:g}, expected a number above 0"
     low, high = (attributes[name].f if name in attributes else usual for name, usual in (("low", 0.0), ("high", 1.0)))
     return "" if low <= high else f"got low {low:g} and high {high:g}, expected a range"
+
+
+def _wrong_pool(attributes: Mapping[str, onnx.AttributeProto]) -> str:
+    """Return what is wrong with the n-grams of a TfIdfVectorizer, of one word, of two and so on."""
+    starts, indexes = (
+        [*attributes[name].ints] if name in attributes else [] for name in ("ngram_counts", "ngram_indexes")
+    )
+    words = max(
+        len(attributes["pool_int64s"].ints) if "pool_int64s" in attributes else 0,
+        len(attributes["pool_strings"].strings) if "pool_strings" in attributes else 0,
+    )
+    bounds = [*starts, words]
+    if bounds != sorted(bounds) or bounds[0] < 0:
+        return f"got ngram_counts {starts} of {words} words, expected where each length begins"
+    lengths = [(end - start) / size for size, (start, end) in enumerate(zip(starts, bounds[1:], strict=True), 1)]
+    if sum(lengths) != len(indexes):
+        return f"got {len(indexes)} ngram_indexes, expected one for each n-gram, {sum(lengths):g}"
+    return ""
 
 
 def _wrong_type(attribute: onnx.AttributeProto) -> str:

@@ -100,7 +100,7 @@ def _named(node: Node) -> onnx.NodeProto:
 
 
 # Operators that onnxruntime takes all outputs of, or ends the process.
-_WRITES_ALL: Final = frozenset({"BatchNormalization", "If", "Loop", "Scan", "Split"})
+_WRITES_ALL: Final = frozenset({"BatchNormalization", "DecoderMaskedMultiHeadAttention", "If", "Loop", "Scan", "Split"})
 
 
 def _complete(proto: onnx.NodeProto, path: str) -> None:

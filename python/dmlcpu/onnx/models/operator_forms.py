@@ -29,6 +29,8 @@ __all__ = ["check_forms", "forms_of"]
 _ALWAYS_IN_ONNXRUNTIME: Final = frozenset(
     {"GroupNormalization", "LayerNormalization", "MeanVarianceNormalization", "ThresholdedRelu"}
 )
+# Operators of com.microsoft that may have what ONNX's of the same name have, as blocks in models of earlier versions.
+_AS_IN_ONNX: Final = frozenset({"com.microsoft.DequantizeLinear", "com.microsoft.QuantizeLinear"})
 _MANY: Final = 1 << 31
 _KINDS: Final[Mapping[str, int]] = dict(onnx.AttributeProto.AttributeType.items())
 _NAMES_OF_KINDS: Final = {number: name for name, number in _KINDS.items()}
@@ -190,7 +192,7 @@ def forms_of(operator: str) -> tuple[OperatorForm, ...]:
     Args:
         operator: Its name, behind that of its domain if it has one, as in the file.
     """
-    return tuple(_parsed(line, _owner(operator)) for line in _lines().get(operator, ()))
+    return tuple(_parsed(line, operator) for line in _lines().get(operator, ()))
 
 
 @cache
@@ -203,13 +205,16 @@ def _lines() -> Mapping[str, Sequence[str]]:
     return lines
 
 
-def _parsed(line: str, owner: str) -> OperatorForm:
+def _parsed(line: str, operator: str) -> OperatorForm:
+    owner = _owner(operator)
     since, inputs, *rest = line.split(" ")
     if inputs == "removed":
         return OperatorForm(int(since), f"{owner} has this operator no more from version {since} of its operators on")
     outputs, *attributes = rest
     pairs = [attribute.split(":") for attribute in attributes]
     kinds = {name.rstrip("!"): kind for name, kind in pairs}
+    if operator in _AS_IN_ONNX:
+        kinds |= forms_of(operator.rpartition(".")[2])[-1].kinds
     return OperatorForm(
         int(since),
         "",
