@@ -90,6 +90,7 @@ def test_what_an_operator_does_not_take(node: str, told: str) -> None:
         ("com.microsoft.QLinearConcat <axis = 1> (s, u)", "got 2 inputs, expected 3 or more"),
         ("com.microsoft.Inverse (x, x)", "got 2 inputs, expected 1"),
         ("com.microsoft.MatMulNBits <K = 4, N = 4> (x, , s)", "its input 1 is missing"),
+        ("com.microsoft.QLinearWhere (t, x, s, , x, s, u, s, u)", "its input 3 is missing"),
         ("com.microsoft.nchwc.ReorderInput <channel = 1> (x)", "got an attribute 'channel', expected"),
         ("ai.onnx.ml.Normalizer <norms = 1> (x)", "got an attribute 'norms', expected 'norm'"),
         ("ai.onnx.ml.TreeEnsemble <n_targets = 1> (x)", "ai.onnx.ml has this operator from version 5 of its operators"),

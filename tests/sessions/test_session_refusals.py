@@ -220,7 +220,7 @@ def test_operands_that_are_left_out(operator: str, is_branch: bool) -> None:
     [
         ('QLinearConcat <axis = 0> (s, z, x, "", z, x, s, z)', 3),
         ('QLinearConcat <axis = 0> (s, z, x, scales, "", x, s, z)', 4),
-        ('QLinearWhere (t, x, scales, "", x, s, z, s, z)', 3),
+        ('QLinearConcat <axis = 0> (s, z, x, scales, z, "", s, z)', 5),
         ("QLinearSigmoid (x, scales, z, s)", 4),
         ('QLinearLeakyRelu (x, scales, z, s, "")', 4),
     ],

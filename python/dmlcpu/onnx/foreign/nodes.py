@@ -227,7 +227,7 @@ _PRODUCTS: Final = frozenset({"MatMulInteger", "QLinearMatMul", "MatMulIntegerTo
 # Operators each of whose operands onnxruntime reads, by domain.
 _WHOLE: Final = {
     "": frozenset({"Einsum", "Max", "Mean", "Min", "Sum"}),
-    "com.microsoft": frozenset({"QLinearConcat", "QLinearWhere"}),
+    "com.microsoft": frozenset({"QLinearConcat"}),
 }
 # Those of com.microsoft that it reads operands of which may be left out, by their indices.
 _READ_ALWAYS: Final[Mapping[str, Mapping[int, str]]] = {
