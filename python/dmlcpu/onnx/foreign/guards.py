@@ -122,6 +122,8 @@ class _Guard:
 
 # By filters without elements it would run for ever.
 _FILTER: Final = _Guard(_are_parts_empty, "some elements in each filter", (1,))
+# What weights pass, which onnxruntime looks for before a convolution of codes.
+_OF_WEIGHTS: Final = frozenset({"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Transpose"})
 _GUARDS: Final[Mapping[tuple[str, str], Sequence[_Guard]]] = {
     ("", "Conv"): (_FILTER,),
     ("", "Einsum"): (_Guard(_is_empty, "some elements", None),),
@@ -171,6 +173,8 @@ def _guard(graph: onnx.GraphProto, names: FreeNames) -> None:
     filters = {tensor.name for tensor in graph.initializer if len(tensor.dims) > 1 and 0 not in tensor.dims}
     nodes = _Nodes(names, guarded)
     for node in graph.node:
+        if node.op_type in _OF_WEIGHTS and node.input[0] in filters:
+            filters.update(node.output)
         for guard in _GUARDS.get((short_domain(node.domain), node.op_type), ()):
             if not guard.attribute or any(attribute.name == guard.attribute for attribute in node.attribute):
                 places = range(len(node.input)) if guard.places is None else guard.places
