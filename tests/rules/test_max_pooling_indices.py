@@ -97,6 +97,25 @@ def test_dequantized_codes(random_numbers: np.random.Generator, scale: float) ->
     assert ("ELEMENT_WISE_DEQUANTIZE_LINEAR" in steps_of(builder)) == (scale < 0)
 
 
+def test_codes_of_equal_floats() -> None:
+    """Of a scale by which the largest codes are all infinite the first one counts."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 1, 2, 2)), 1e37, np.uint8(0))
+    builder.output(builder.node("MaxPool", [value], 2, kernel_shape=[2, 2])[1], "int64")
+    feeds = {"x": np.array([[[[200, 255], [255, 10]]]], np.uint8)}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+@pytest.mark.parametrize("length", [3, 6, 9])
+def test_windows_that_end_before_the_input(length: int) -> None:
+    """Padded automatically, by less than nothing: these begin within the input, as onnxruntime has them."""
+    builder = Builder()
+    attributes = {"kernel_shape": [1], "strides": [3], "auto_pad": "SAME_UPPER"}
+    pooled(builder, builder.input("float32", (1, 1, length)), "float32", **attributes)
+    feeds = {"x": np.arange(length, dtype=np.float32).reshape(1, 1, -1)}
+    assert_like_onnxruntime(builder.build(), feeds, native=False, equal=True)
+
+
 @pytest.mark.parametrize("odd", [False, True])
 def test_back_where_they_were(random_numbers: np.random.Generator, odd: bool) -> None:
     """As in a SegNet of codes: all of it is one graph, and nothing is dequantized."""

@@ -133,6 +133,7 @@ def test_what_an_operator_of_another_domain_does_not_take(node: str, told: str) 
         ("Cast <to = 0> (x)", "got to 0, expected the number of a type"),
         ("EyeLike <dtype = 99> (x)", "got dtype 99, expected the number of a type"),
         ("Conv <group = 0> (x, w)", "got group [0], expected numbers from 1"),
+        ("MaxPool <kernel_shape = [2, 2], storage_order = 2> (x)", "got storage_order 2, expected 0 or 1"),
         ("Softmax <axis = 32> (x)", "got axis 32, expected one from -32 to 31"),
         ("LayerNormalization <axis = 9223372036854775807> (x, w)", "got axis 9223372036854775807, expected one from"),
         ("ReduceMax <axes = [0, -33]> (x)", "got axes -33, expected one from -32 to 31"),

@@ -1,15 +1,17 @@
 // MAX_POOLING_INDICES: tensors input, codes of 8 bits or FLOAT32, {N, C, W}, {N, C, H, W} or {N, C, D, H, W}, output
 // INT64; attributes of a window, and storage_order. Each output is the place in the whole input of its window's
-// maximum, the first of equal ones in row-major order; of NaN the first. Padding never wins. Of graphs alone: the
-// second output of DirectML's MAX_POOLING2, for MAX_UNPOOLING.
+// maximum, the first of equal ones in row-major order; of NaN the first. Padding never wins; a window of nothing else
+// is refused. Of graphs alone: the second output of DirectML's MAX_POOLING2, for MAX_UNPOOLING.
 //
 //   storage_order  0: places count through all axes, the last one fastest
 //                  1: through those of a channel the first one fastest
 //
-// Windows of a row are compared tap by tap: the maxima of many columns, and where they are in their plane, both of 32
-// bits, so that the compiler makes vectors of them. What is no neighbour, or an 8-bit code, is copied to a line first.
+// Whole windows of a row are compared tap by tap: the maxima of many columns, and where they are in their plane, both
+// of 32 bits if the plane allows, so that the compiler makes vectors of them. A tap's elements are brought to a line
+// first. Windows that reach into the padding are walked one by one.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
@@ -112,18 +114,47 @@ class MaxPoolingIndices final : public CompiledOperator {
     });
   }
 
-  // The windows of an output row of a plane whose first element has the place base: those that are whole together, the
-  // others one by one.
+  // The windows of an output row of a plane whose first element has the place base.
   template <class Place, class Element>
   void pool_row(const Element* plane, std::int64_t z, std::int64_t y, std::int64_t base,
                 std::int64_t* output) const noexcept {
     const PlacedAxis& axis = axes_[2];
     std::int64_t count = 1;
     for (std::int64_t x = 0; x < axis.output; x += count) {
-      const bool is_whole = x >= axis.whole.begin && x < axis.whole.end;
-      count = is_whole ? std::min(static_cast<std::int64_t>(kColumns), axis.whole.end - x) : 1;
+      if (x < axis.whole.begin || x >= axis.whole.end) {
+        output[x * axis.output_step] = base + place_of_maximum(plane, {z, y, x});
+        count = 1;
+        continue;
+      }
+      count = std::min(static_cast<std::int64_t>(kColumns), axis.whole.end - x);
       pool_columns<Place>(plane, {z, y, x}, as_size(count), base, output + x * axis.output_step);
     }
+  }
+
+  // In its plane, of the window at a position.
+  template <class Element>
+  std::int64_t place_of_maximum(const Element* plane, const std::array<std::int64_t, 3>& at) const noexcept {
+    const auto& [depth, height, width] = axes_;
+    const IndexRange of_depth = depth.taps(at[0]), of_height = height.taps(at[1]), of_width = width.taps(at[2]);
+    const std::int64_t first = width.position(at[2], of_width.begin);
+    const Element* largest = nullptr;
+    std::int64_t found = 0;
+    for (std::int64_t d = of_depth.begin; d < of_depth.end; ++d) {
+      for (std::int64_t h = of_height.begin; h < of_height.end; ++h) {
+        const std::int64_t z = depth.position(at[0], d), y = height.position(at[1], h);
+        const Element* input = plane + z * depth.input_step + y * height.input_step + first * width.input_step;
+        std::int64_t place = z * depth.place_step + y * height.place_step + first * width.place_step;
+        for (std::int64_t w = of_width.begin; w < of_width.end; ++w) {
+          if (largest == nullptr || is_larger(*input, *largest)) {
+            largest = input;
+            found = place;
+          }
+          input += width.dilation * width.input_step;
+          place += width.dilation * width.place_step;
+        }
+      }
+    }
+    return found;
   }
 
   // Of count outputs from the one at a position on, whose windows have the same taps inside.
@@ -179,14 +210,19 @@ class MaxPoolingIndices final : public CompiledOperator {
   }
 
   // NaN is larger than all numbers.
+  template <class Number>
+  static bool is_larger(Number element, Number largest) noexcept {
+    return !(element <= largest) & (largest == largest);
+  }
+
   template <class Number, class Place>
   static void take_larger(const Number* __restrict line, Place place, std::size_t count, Number* __restrict maxima,
                           Place* __restrict places) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
       const Number element = line[i], largest = maxima[i];
-      const bool is_larger = !(element <= largest) & (largest == largest);
-      maxima[i] = is_larger ? element : largest;
-      places[i] = is_larger ? place : places[i];
+      const bool takes = is_larger(element, largest);
+      maxima[i] = takes ? element : largest;
+      places[i] = takes ? place : places[i];
     }
   }
 

@@ -40,7 +40,7 @@ _PADDING: Final = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID", b"")
 _AXES: Final = frozenset(("axes", "axis", "scan_input_axes", "scan_output_axes"))
 # Operators of random numbers, which runtimes draw without a look at these attributes.
 _RANDOM: Final = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
-CHECKED: Final = _COUNTS | _TYPES | _AXES | {"auto_pad", "high", "low", "ngram_counts", "scale"}
+CHECKED: Final = _COUNTS | _TYPES | _AXES | {"auto_pad", "high", "low", "ngram_counts", "scale", "storage_order"}
 """Names of attributes without which there is nothing to check."""
 
 
@@ -59,11 +59,13 @@ def check_values(
     wrong = ""
     for attribute in attributes:
         if attribute.name in _COUNTS:
-            wrong = wrong or _wrong_count(attribute)
+            wrong = wrong or _wrong_count(attribute, proto.op_type)
         elif attribute.name in _AXES:
             wrong = wrong or _wrong_axis(attribute)
         elif attribute.name in _TYPES and attribute.type == _INT and proto.domain in ("", "ai.onnx"):
             wrong = wrong or _wrong_type(attribute)
+        elif attribute.name == "storage_order" and attribute.type == _INT and attribute.i not in (0, 1):
+            wrong = wrong or f"got storage_order {attribute.i}, expected 0 or 1"
     if "auto_pad" in by_name or "pads" in by_name:
         wrong = wrong or _wrong_padding(proto.op_type, by_name)
     if proto.op_type in _RANDOM:
@@ -77,10 +79,11 @@ def check_values(
             check_values(node.name or name, node, node.attribute, graphs_within(node.attribute))
 
 
-def _wrong_count(attribute: onnx.AttributeProto) -> str:
+def _wrong_count(attribute: onnx.AttributeProto, operator: str) -> str:
     kind = attribute.type
     counts = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
-    least = 0 if attribute.name == "block_size" else 1  # 0, its default, says that there are no blocks
+    may_be_absent = attribute.name == "block_size" or (attribute.name, operator) == ("num_heads", "RotaryEmbedding")
+    least = 0 if may_be_absent else 1  # 0 is the default then
     if kind in (_INT, _INTS) and not least <= min(counts, default=1) <= max(counts, default=1) < 2**31:
         return f"got {attribute.name} {list(counts)}, expected numbers from {least} to {2**31 - 1}"
     return ""

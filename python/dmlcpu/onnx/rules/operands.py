@@ -297,7 +297,10 @@ def computed_with_axes(lowering: Lowering, value: Value) -> Tensor:
 
 
 def in_order(lowering: Lowering, value: Value) -> Tensor:
-    """Return a tensor whose elements are in the order of a value's: its codes, where these have that of the floats."""
-    if isinstance(value, AffineTable) and value.parameters.keeps_order:
+    """Return a tensor whose elements are in the order of a value's: its codes, where these have that of the floats.
+
+    Of equal floats the codes are equal, too: no product with the scale overflows.
+    """
+    if isinstance(value, AffineTable) and value.parameters.keeps_order and value.parameters.keeps_codes:
         return value.codes
     return computed(lowering, value)

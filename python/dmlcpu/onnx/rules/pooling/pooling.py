@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -125,16 +125,25 @@ def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
 
 def _places_of_maxima(lowering: Lowering, node: Node, value: Value, window: Window) -> Tensor:
     """Add the places of maxima in a whole tensor; of dequantized codes those of the codes, if these have the order."""
+    if automatic_padding(node) == b"SAME_UPPER" and any(_ends_early(window, value.shape[2:])):
+        raise NotNative("padding below 0")
     tensor = in_order(lowering, value)
     if tensor.dtype not in (*CODE_TYPES, np.float32):
         raise NotNative(f"the places of elements of type {tensor.dtype}")
     attributes = {
         **window.attributes(),
         "window_size": window.kernel,
-        "storage_order": (int(bool(node.attributes.get("storage_order", 0))),),
+        "storage_order": (int(node.attributes.get("storage_order", 0)),),
     }
     shape = (*tensor.shape[:2], *window.output)
     return lowering.emit("MAX_POOLING_INDICES", [tensor], np.int64, shape, attributes)
+
+
+def _ends_early(window: Window, lengths: Sequence[int]) -> Iterator[bool]:
+    """Yield for each axis whether the last position ends before the input does."""
+    axes = zip(lengths, window.kernel, window.strides, window.dilations, window.output, strict=True)
+    for length, taps, stride, dilation, count in axes:
+        yield (count - 1) * stride + (taps - 1) * dilation + 1 < length
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
