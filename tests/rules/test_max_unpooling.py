@@ -156,6 +156,20 @@ def test_codes_that_are_read_as_floats(random_numbers: np.random.Generator) -> N
     assert_like_onnxruntime(builder.build(), feeds)
 
 
+@pytest.mark.parametrize("scale", [-0.1, 0.0, -0.0])
+def test_zeros_have_no_sign(random_numbers: np.random.Generator, scale: float) -> None:
+    """The float of a code may be -0."""
+    shape, attributes, output = FORMS["2-D"]
+    builder = Builder()
+    codes, places = builder.input("uint8", shape), builder.input("int64", shape, "places")
+    unpooled = builder.node("MaxUnpool", [builder.dequantized(codes, scale, POINT), places], **attributes)
+    builder.output(builder.node("Reciprocal", [unpooled]), "float32")
+    feeds = {"x": np.full(shape, POINT + 1, np.uint8), "places": places_in(random_numbers, shape, output)}
+    model = builder.build()
+    [ours], [expected] = dmlcpu.InferenceSession(model).run(None, feeds), results_of_onnxruntime(model, feeds)
+    np.testing.assert_array_equal(ours, expected)
+
+
 def test_constants(random_numbers: np.random.Generator) -> None:
     shape, attributes, output = FORMS["2-D"]
     builder = Builder()

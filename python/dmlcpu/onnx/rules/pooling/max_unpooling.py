@@ -14,7 +14,6 @@ from dmlcpu.onnx.lowering import Lowering, Rule, quantize
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.refusals import NotFitting, NotNative
-from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.rules.windows import spatial_attributes
 from dmlcpu.onnx.values import AffineTable, Deferred, Elements, Tensor, Value, element_type
@@ -50,15 +49,16 @@ def _code_of_zero(parameters: Parameters) -> int:
 def max_unpool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MaxUnpool."""
     value, indices = present(inputs[0]), lowering.elements(present(inputs[1]))
-    if len(value.shape) < 3 or indices.dtype not in INTEGER_TYPES:
-        raise NotNative(f"elements of shape {value.shape} by indices of type {indices.dtype}")
+    if len(value.shape) < 3 or element_type(value) not in (np.float16, np.float32) or indices.dtype != np.int64:
+        raise NotNative(f"{element_type(value)} of shape {value.shape} by indices of type {indices.dtype}")
     if indices.shape != value.shape:
         raise NotFitting(told_unfit(value.shape, indices.shape))
     shape = _output_shape(node, value.shape, inputs[2] if len(inputs) > 2 else None)
     unpooled = Unpooled(lowering, value, indices, shape)
     if isinstance(value, AffineTable):
         code = _code_of_zero(value.parameters)
-        if value.floats[code] == 0:
+        zero = value.floats[code]
+        if zero == 0 and not np.signbit(zero):
             return [replace(value, codes=unpooled.unpooled(value.codes, code))]
     return [unpooled if unpooled.dtype == np.float32 else unpooled.floats()]
 
