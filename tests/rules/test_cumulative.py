@@ -99,6 +99,24 @@ def test_what_is_left_to_onnxruntime(operator: str, dtype: str, axis: int | None
     assert reasons_of(builder)
 
 
+@pytest.mark.parametrize("operator", NATIVE)
+def test_constants(operator: str) -> None:
+    """By an axis of one element; a constant without axes is refused as what is computed is."""
+    for dtype in ("int64", "uint32"):
+        builder = Builder(OPSET)
+        totals = builder.node(operator, [np.array([2, 3, 4], dtype), np.array([0])])
+        builder.output(builder.node("Add", [builder.input(dtype, (3,)), totals]), dtype)
+        [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros(3, dtype)})
+        expected = np.cumsum([2, 3, 4]) if operator == "CumSum" else np.cumprod([2, 3, 4])
+        np.testing.assert_array_equal(result, expected.astype(dtype), strict=True)
+    builder = Builder(OPSET)
+    total = builder.node(operator, [np.array(3), np.array(0)])
+    builder.output(builder.node("Add", [builder.input("int64", (1,)), total]), "int64")
+    model = builder.build()
+    with pytest.raises((dmlcpu.BindingError, dmlcpu.InvalidModelError)):
+        dmlcpu.InferenceSession(model).run(None, {"x": np.zeros(1, np.int64)})
+
+
 def test_uint64_is_left_to_onnxruntime() -> None:
     builder = cumulative("CumProd", "uint64", (2, 3), 1)
     x = np.array([[3, 1 << 40, 1 << 30], [1, 2, 3]], np.uint64)

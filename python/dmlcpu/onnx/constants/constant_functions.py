@@ -194,7 +194,9 @@ def _cumulative(function: Callable[..., Array]) -> ConstantFunction:
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         array, axis = arrays
         is_plain = not node.attributes.get("exclusive", 0) and not node.attributes.get("reverse", 0)
-        if not is_plain or axis.ndim or array.dtype.kind not in "iu" or array.size > MOST_ELEMENTS:
+        if not array.ndim:
+            raise NotFolded("a single element has no axes")
+        if not is_plain or axis.size != 1 or array.dtype.kind not in "iu" or array.size > MOST_ELEMENTS:
             return None
         return function(array, axis.item(), array.dtype)
 
