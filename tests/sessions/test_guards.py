@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 import dmlcpu
-from dmlcpu.onnx.foreign.guards import told_by_guard
+from dmlcpu.onnx.foreign.guards import add_guards, told_by_guard
+from dmlcpu.onnx.models.subgraphs import graphs_within
 
 
 def run(graph: str, feeds: Mapping[str, Any], version: int = 17) -> list[Any]:
@@ -32,10 +33,11 @@ CASES = [
     (
         "y, a, b, c = Unique <axis = 0> (x)",
         {"x": ones(2, 0)},
-        "input 0 has to be of some elements in each part along the axis",
+        "input 0 has to be of some elements behind the axis",
         {"x": ones(0, 2)},
     ),
-    ("y, a, b, c = Unique <axis = -1> (x)", {"x": ones(0, 2)}, "in each part along the axis", {"x": ones(2, 0)}),
+    ("y, a, b, c = Unique <axis = 1> (x)", {"x": ones(2, 3, 0)}, "elements behind the axis", {"x": ones(0, 3, 2)}),
+    ("y, a, b, c = Unique <axis = -2> (x)", {"x": ones(3, 0)}, "elements behind the axis", {"x": ones(0, 3)}),
     (
         "y = com.microsoft.DynamicQuantizeMatMul(x, codes, s)",
         {"x": ones(4), "codes": ones(4, dtype=np.int8), "s": ones(8)},
@@ -219,6 +221,30 @@ def test_outputs_that_are_left_out(nodes: str, expected: list[Any]) -> None:
     np.testing.assert_array_equal(result, np.array(expected, np.float32))
 
 
+def test_a_batch_of_none_is_walked() -> None:
+    """Onnxruntime divides by what is behind the axis alone."""
+    step = "step (u, v) => (w, o) { w = Add(u, v) d = Det(w) o = Identity(d) }"
+    graph = f"g (float[a,b,c,d] x, float[e,f,h] s) => (y, o) {{ y, o = Scan <body = {step}, num_scan_inputs = 1, "
+    feeds = {"x": ones(0, 3, 2, 2), "s": ones(0, 2, 2)}
+    results = run(f"{graph} scan_input_axes = [1]> (s, x) }}", feeds)
+    assert [result.shape for result in results] == [(0, 2, 2), (3, 0)]
+
+
+def test_filters_that_are_known_have_none() -> None:
+    """Onnxruntime looks for weights of codes right before a convolution, of branches in the graphs around them, too."""
+    w = "float[3,2,2,2] w = {" + ", ".join(["1"] * 24) + "}"
+    kept = "u = Identity(k) y = Conv(x, u)"
+    constant = f"[c] k = Constant <value = {w}> ()"
+    for node in (f"{constant} {kept}", kept.replace("k)", "w)")):
+        branches = f"then_branch = b () => (y) {{ {node} }}, else_branch = c () => (e) {{ e = Identity(x) }}"
+        text = f"g (float[1,2,4,4] x, bool t) => (r) <{w}> {{ r = If <{branches}> (t) }}"
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
+        add_guards(model)
+        inner = {node.op_type for graph in graphs_within(model.graph.node[0].attribute) for node in graph.node}
+        assert inner == {"Conv", "Identity"} | ({"Constant"} if "Constant" in node else set())
+
+
 def test_only_a_guard_is_quoted() -> None:
-    assert told_by_guard("Non-zero status. Name:'guard: n: input 0 is bad' Status") == "n: input 0 is bad"
-    assert told_by_guard("Non-zero status. Name:'n' Status") == ""
+    message = "Non-zero status. Name:'guard: it's n: input 0 is bad' Status Message: indices"
+    assert told_by_guard(message) == "it's n: input 0 is bad"
+    assert told_by_guard("Non-zero status. Name:'n' Status Message: indices") == ""

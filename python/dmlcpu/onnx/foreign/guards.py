@@ -7,7 +7,7 @@ up what is not there, which onnxruntime refuses, and tells by its name what is w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,10 +97,19 @@ def _are_of_a_vector(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
 
 
 def _are_parts_empty(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
-    """Some parts along the node's axis, or the first, and all without elements."""
-    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-    are_some = nodes.add("Cast", nodes.length(node.input[place], axis), to=onnx.TensorProto.BOOL)
+    """Some parts along the first axis, and all without elements."""
+    are_some = nodes.add("Cast", nodes.length(node.input[place], 0), to=onnx.TensorProto.BOOL)
     return nodes.add("And", are_some, _is_empty(nodes, node, place))
+
+
+def _is_nothing_behind(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
+    """Some parts along the node's axis, and no elements behind it."""
+    axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
+    if axis == -1:  # each is an element
+        return nodes.add("Cast", nodes.constant(0), to=onnx.TensorProto.BOOL)
+    parts = nodes.add("Flatten", node.input[place], axis=axis + 1)
+    are_some = nodes.add("Cast", nodes.length(node.input[place], axis), to=onnx.TensorProto.BOOL)
+    return nodes.add("And", are_some, nodes.add("Equal", nodes.length(parts, 1), nodes.constant(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +135,13 @@ _FILTER: Final = _Guard(_are_parts_empty, "some elements in each filter", (1,))
 _OF_WEIGHTS: Final = frozenset({"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Transpose"})
 _GUARDS: Final[Mapping[tuple[str, str], Sequence[_Guard]]] = {
     ("", "Conv"): (_FILTER,),
-    ("", "Einsum"): (_Guard(_is_empty, "some elements", None),),
     ("", "GRU"): (_Guard(_is_empty, "some elements", (0,)),),
     ("", "LSTM"): (_Guard(_is_empty, "some elements", (0,)),),
     ("", "STFT"): (
         _Guard(_is_no_vector, "one axis and some elements", (2,)),
         _Guard(_is_zero, "a number above 0", (3,)),
     ),
-    ("", "Unique"): (_Guard(_are_parts_empty, "some elements in each part along the axis", (0,), "axis"),),
+    ("", "Unique"): (_Guard(_is_nothing_behind, "some elements behind the axis", (0,), "axis"),),
     ("ai.onnx.ml", "FeatureVectorizer"): (_Guard(_is_empty, "some elements", None),),
     (_OWN, "DynamicQuantizeLSTM"): (_Guard(_is_empty, "some elements", (0,)),),
     (_OWN, "DynamicQuantizeMatMul"): (_Guard(_are_of_a_vector, "one element, as input 1 is a vector", (2,)),),
@@ -168,12 +176,21 @@ def _has_guarded(graph: onnx.GraphProto) -> Iterator[bool]:
             yield from _has_guarded(inner)
 
 
-def _guard(graph: onnx.GraphProto, names: FreeNames) -> None:
+def _are_filters(tensor: onnx.TensorProto) -> bool:
+    return len(tensor.dims) > 1 and 0 not in tensor.dims
+
+
+def _guard(graph: onnx.GraphProto, names: FreeNames, outer: Iterable[str] = ()) -> None:
+    """Guard the nodes of a graph; of filters that are known to have elements, also in graphs around it, none is."""
     guarded: list[onnx.NodeProto] = []
-    filters = {tensor.name for tensor in graph.initializer if len(tensor.dims) > 1 and 0 not in tensor.dims}
+    filters = {*outer, *(tensor.name for tensor in graph.initializer if _are_filters(tensor))}
     nodes = _Nodes(names, guarded)
     for node in graph.node:
-        if node.op_type in _OF_WEIGHTS and node.input[0] in filters:
+        if node.op_type == "Constant":
+            is_known = any(_are_filters(each.t) for each in node.attribute if each.name == "value")
+        else:
+            is_known = node.op_type in _OF_WEIGHTS and node.input[0] in filters
+        if is_known:
             filters.update(node.output)
         for guard in _GUARDS.get((short_domain(node.domain), node.op_type), ()):
             if not guard.attribute or any(attribute.name == guard.attribute for attribute in node.attribute):
@@ -187,7 +204,7 @@ def _guard(graph: onnx.GraphProto, names: FreeNames) -> None:
         if _moves_axes(node):
             _guard_scan(nodes, node, names)
         for inner in graphs_within(node.attribute):
-            _guard(inner, names)
+            _guard(inner, names, filters)
         guarded.append(node)
     del graph.node[:]
     graph.node.extend(guarded)
@@ -209,23 +226,26 @@ def _moves_axes(node: onnx.NodeProto) -> bool:
 
 def _guard_scan(nodes: _Nodes, scan: onnx.NodeProto, names: FreeNames) -> None:
     attributes = {attribute.name: attribute for attribute in scan.attribute}
-    told = f"{scan.name or scan.op_type}: what it walks along other axes than the first has to be of some elements"
+    walked = "what it walks along other axes than the first has to be of some elements behind them"
+    told = f"{scan.name or scan.op_type}: {walked}"
     inputs = attributes["scan_input_axes"].ints[:] if "scan_input_axes" in attributes else []
     for place, axis in enumerate(inputs, len(scan.input) - len(inputs)):
         if axis and place >= 0:
-            scan.input[place] = _handed_on(nodes, scan.input[place], _is_empty(nodes, scan, place), told)
+            parts = nodes.add("Flatten", scan.input[place], axis=axis)
+            condition = nodes.add("Equal", nodes.length(parts, 1), nodes.constant(0))
+            scan.input[place] = _handed_on(nodes, scan.input[place], condition, told)
     outputs = attributes["scan_output_axes"].ints[:] if "scan_output_axes" in attributes else []
     body = attributes["body"].g
     added: list[onnx.NodeProto] = []
     within = _Nodes(names, added)
     for place, axis in enumerate(outputs, len(body.output) - len(outputs)):
-        if axis and place >= 0:
+        if (axis == 1 or axis < 0) and place >= 0:  # others it moves well
             value = body.output[place].name
             body.output[place].name = _handed_on(within, value, within.size_is(value, 0), told)
     body.node.extend(added)
 
 
-_OF_GUARD: Final = re.compile(rf"Name:'{_MARK}([^']*)'")
+_OF_GUARD: Final = re.compile(rf"Name:'{_MARK}(.*?)' Status Message:", re.DOTALL)
 
 
 def told_by_guard(message: str) -> str:
