@@ -25,6 +25,7 @@ from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.loops import MOST_NODES
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node, as_cast
+from dmlcpu.onnx.models.operator_forms import unknown_part
 from dmlcpu.onnx.refusals import NotFitting, NotFolded, NotNative, NotValid
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.movement.moved_values import reshaped
@@ -265,6 +266,8 @@ class ModelValues:
                     raise
         if rule is None or not is_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
+        if unknown := unknown_part(node):
+            raise NotNative(f"an {unknown} that is not known here")
         if len(inputs) == 0:
             raise NotNative("no inputs")
         try:

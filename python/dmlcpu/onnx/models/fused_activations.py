@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.operator_forms import unknown_part
 from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 
 __all__ = ["without_fused_activations"]
@@ -62,7 +63,7 @@ def without_fused_activations(graph: RewrittenGraph) -> RewrittenGraph:
 
 def _parts(node: Node, graph: RewrittenGraph) -> Iterator[Node]:
     activation = _activation(node) if node.domain == "com.microsoft" and node.operator in _PLAIN else None
-    if activation is None or not _is_written_alike(node, activation[0], graph.version):
+    if activation is None or unknown_part(node) or not _is_written_alike(node, activation[0], graph.version):
         yield node
         return
     function, parameters = activation

@@ -5,6 +5,9 @@ version from which on it has this form, its inputs, its outputs and its attribut
 each (``1`` is needed, ``?`` may be absent, ``*`` is any number of further ones, ``+`` at least one), or ``-`` where
 there are none; an attribute that is needed has ``!`` behind its name. A test compares the file with the schemas of onnx
 and onnxruntime, which are not read here: the first of them takes as long as it takes to open a small model.
+
+Operators of com.microsoft get further operands and attributes without a new version. What the file does not have of
+them is left to the onnxruntime that is there, which refuses what it does not know; no rule takes such a node.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.shown_values import counted, nearest
 
-__all__ = ["check_forms", "forms_of"]
+__all__ = ["check_forms", "forms_of", "unknown_part"]
 
 # What onnxruntime has, and some exporters write, in models of versions that ONNX has them not in: anything goes there.
 _ALWAYS_IN_ONNXRUNTIME: Final = frozenset(
@@ -31,6 +34,8 @@ _ALWAYS_IN_ONNXRUNTIME: Final = frozenset(
 )
 # Operators of com.microsoft that may have what ONNX's of the same name have, as blocks in models of earlier versions.
 _AS_IN_ONNX: Final = frozenset({"com.microsoft.DequantizeLinear", "com.microsoft.QuantizeLinear"})
+# The domain whose operators get more without a new version.
+_OPEN: Final = "com.microsoft"
 _MANY: Final = 1 << 31
 _KINDS: Final[Mapping[str, int]] = dict(onnx.AttributeProto.AttributeType.items())
 _NAMES_OF_KINDS: Final = {number: name for name, number in _KINDS.items()}
@@ -58,6 +63,7 @@ class OperatorForm:
         kinds: Of its attributes, by name.
         types: Of those as ``Node`` has them, if they are of a kind that most attributes are of.
         needed: The names of the attributes that it has to have.
+        is_open: Whether it may have got more of them in the same version.
     """
 
     since: int
@@ -69,6 +75,7 @@ class OperatorForm:
     kinds: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, Any] = field(default_factory=dict)
     needed: frozenset[str] = frozenset()
+    is_open: bool = False
 
     def fits(self, node: Node) -> bool:
         """Return whether a node is as most valid ones are, which is seen without its proto."""
@@ -112,8 +119,9 @@ def _check(proto: onnx.NodeProto, node: str, form: OperatorForm | None, versions
         if form.absent:
             version = versions[short_domain(proto.domain)]
             raise InvalidModelError(f"node {node}: {form.absent}; the model imports version {version}")
-        _check_operands(node, "input", proto.input[:], form.inputs, form.input_counts)
-        _check_operands(node, "output", proto.output[:], form.outputs, form.output_counts)
+        most = _MANY if form.is_open else 0
+        _check_operands(node, "input", proto.input[:], form.inputs, form.input_counts, most)
+        _check_operands(node, "output", proto.output[:], form.outputs, form.output_counts, most)
         _check_attributes(node, form, {attribute.name: attribute.type for attribute in attributes})
         told = next((attribute.i for attribute in attributes if attribute.name == "num_outputs"), len(proto.output))
         if told != len(proto.output):
@@ -142,8 +150,28 @@ def _form_of(operator: str, version: int) -> OperatorForm | None:
     return None if form.absent and operator in _ALWAYS_IN_ONNXRUNTIME else form
 
 
-def _check_operands(node: str, kind: str, names: Sequence[str], places: str, counts: range) -> None:
-    if len(names) not in counts:
+def unknown_part(node: Node) -> str:
+    """Return what a node of com.microsoft has that is not in the file, in words; "" if nothing."""
+    if node.domain != _OPEN:
+        return ""
+    form = _form_of(f"{node.domain}.{node.operator}", node.version)
+    if form is None or form.fits(node):
+        return ""
+    for kind, names, counts in (
+        ("input", node.inputs, form.input_counts),
+        ("output", node.outputs, form.output_counts),
+    ):
+        if len(names) >= counts.stop:
+            return f"{kind} {counts.stop - 1}"
+    return next((f"attribute {name!r}" for name in node.attributes if _is_unknown(name, form)), "")
+
+
+def _is_unknown(attribute: str, form: OperatorForm) -> bool:
+    return attribute not in form.kinds and not attribute.startswith("__")  # by which tools mark what is their own
+
+
+def _check_operands(node: str, kind: str, names: Sequence[str], places: str, counts: range, most_of_all: int) -> None:
+    if len(names) not in counts and not counts.stop <= len(names) <= most_of_all:
         most = counts.stop - 1
         wanted = f"{counts.start} or more" if most >= _MANY else f"{counts.start}"
         if counts.start < most < _MANY:
@@ -160,7 +188,7 @@ def _check_attributes(node: str, form: OperatorForm, given: Mapping[str, int]) -
         if wanted is not None and kind != _KINDS[wanted]:
             got = _NAMES_OF_KINDS.get(kind, f"kind {kind}")
             raise InvalidModelError(f"node {node}: got {got} for its attribute {name!r}, expected {wanted}")
-        if wanted is None and not name.startswith("__"):  # by which tools mark what is their own
+        if _is_unknown(name, form) and not form.is_open:
             raise InvalidModelError(f"node {node}: {_of_unknown_attribute(node, form, name)}")
     for name in sorted(form.needed - given.keys()):
         raise InvalidModelError(f"node {node}: its attribute {name!r} is missing")
@@ -225,6 +253,7 @@ def _parsed(line: str, operator: str) -> OperatorForm:
         kinds,
         {name: _TYPES[kind] for name, kind in kinds.items() if kind in _TYPES},
         frozenset(name[:-1] for name, _ in pairs if name.endswith("!")),
+        operator.rpartition(".")[0] == _OPEN,
     )
 
 
