@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
-#include "operators/element_wise/row_blocks.h"
 #include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strides/strided_runs.h"
@@ -38,8 +37,7 @@ class RotaryEmbedding final : public CompiledOperator {
   RotaryEmbedding(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         axis_(index_attribute(desc(), "axis", desc().tensor(kOutput).rank)),
-        runs_(runs()),
-        blocks_(runs_, kTensors, kChunkBytes / kBlock) {
+        runs_(runs()) {
     for (std::size_t i = 0; i < kTensors; ++i) to_second_[i] = desc().tensor(i).strides[axis_];
   }
 
@@ -58,10 +56,9 @@ class RotaryEmbedding final : public CompiledOperator {
                              [&](const StridedRuns::Block& block) noexcept { rotate_rows(tensors, block); });
         return;
       }
-      blocks_.visit(runs_, piece,
-                    [&](const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns) noexcept {
-                      rotate_together(tensors, {offsets, rows, columns});
-                    });
+      runs_.for_each_block(piece, 1, kBlock, [&](const StridedRuns::Block& block) noexcept {
+        rotate_together(tensors, block.offsets, block.columns);
+      });
     });
   }
 
@@ -113,48 +110,59 @@ class RotaryEmbedding final : public CompiledOperator {
                                                 .output_row_stride = runs_.row_stride(kOutput)});
   }
 
-  void rotate_together(const TensorPointers& tensors, const StridedRuns::Block& block) const noexcept {
+  // Of so many pairs of a row.
+  void rotate_together(const TensorPointers& tensors, const StridedRuns::Offsets& offsets,
+                       std::size_t count) const noexcept {
     std::array<Half, 2> halves;
     const auto gathered = [&](bool second) {
       Half& to = halves[second];
-      gather(half(tensors, kX, block.offsets, second), kX, block, to.x);
-      gather(half(tensors, kCosines, block.offsets, second), kCosines, block, to.cosines);
-      gather(half(tensors, kSines, block.offsets, second), kSines, block, to.sines);
-      return RotationHalf{.input = to.x, .cosines = to.cosines, .sines = to.sines, .output = to.output};
+      return RotationHalf{.input = gather(half(tensors, kX, offsets, second), kX, count, to.x),
+                          .cosines = gather(half(tensors, kCosines, offsets, second), kCosines, count, to.cosines),
+                          .sines = gather(half(tensors, kSines, offsets, second), kSines, count, to.sines),
+                          .output = to.output};
     };
     target().kernels().float_functions->rotate({.first = gathered(false),
                                                 .second = gathered(true),
-                                                .count = block.rows * block.columns,
+                                                .count = count,
                                                 .rows = 1,
                                                 .input_row_stride = 0,
                                                 .cosines_row_stride = 0,
                                                 .sines_row_stride = 0,
                                                 .output_row_stride = 0});
-    for (const bool second : {false, true}) {
-      float* output = half(tensors, kOutput, block.offsets, second);
-      const float* from = halves[second].output;
-      for_each_element(kOutput, block, [&](std::int64_t offset) noexcept { output[offset] = *from++; });
+    scatter(halves, half(tensors, kOutput, offsets, false), count);
+  }
+
+  // Elements as they lie, if they are neighbours, else copied. Of neighbours that are pairs the distance is a constant,
+  // so that the compiler makes vectors of them.
+  const float* gather(const float* first, Tensor tensor, std::size_t count, float* to) const noexcept {
+    const std::int64_t step = runs_.stride(tensor);
+    if (step == 1) return first;
+    if (step == 2) {
+      for (std::size_t i = 0; i < count; ++i) to[i] = first[2 * i];
+    } else {
+      for (std::size_t i = 0; i < count; ++i, first += step) to[i] = *first;
     }
+    return to;
   }
 
-  void gather(const float* first, Tensor tensor, const StridedRuns::Block& block, float* to) const noexcept {
-    for_each_element(tensor, block, [&](std::int64_t offset) noexcept { *to++ = first[offset]; });
-  }
-
-  template <class Visit>
-  void for_each_element(Tensor tensor, const StridedRuns::Block& block, const Visit& visit) const noexcept {
-    const Rows rows = runs_.rows_of(tensor, block.rows, block.columns);
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      for (std::size_t column = 0; column < rows.columns; ++column) {
-        visit(static_cast<std::int64_t>(row) * rows.row_stride +
-              static_cast<std::int64_t>(column) * rows.column_stride);
+  void scatter(const std::array<Half, 2>& halves, float* output, std::size_t count) const noexcept {
+    const std::int64_t step = runs_.stride(kOutput), to_second = to_second_[kOutput];
+    const auto& [first, second] = halves;
+    if (step == 2 && to_second == 1) {
+      for (std::size_t i = 0; i < count; ++i) {
+        output[2 * i] = first.output[i];
+        output[2 * i + 1] = second.output[i];
       }
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i, output += step) {
+      output[0] = first.output[i];
+      output[to_second] = second.output[i];
     }
   }
 
   std::size_t axis_;
   StridedRuns runs_;
-  RowBlocks blocks_;
   std::array<std::int64_t, kTensors> to_second_;  // elements, from the first of a pair
 };
 
