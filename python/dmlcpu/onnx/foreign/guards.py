@@ -7,7 +7,7 @@ up what is not there, which onnxruntime refuses, and tells by its name what is w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,6 +55,10 @@ class _Nodes:
         """Return the length of an axis."""
         return self.add("Gather", self.add("Shape", value), self.constant(axis))
 
+    def is_nothing_from(self, value: str, axis: int) -> str:
+        """Return whether an axis, or one behind it, has no length."""
+        return self.add("Equal", self.length(self.add("Flatten", value, axis=axis), 1), self.constant(0))
+
 
 # What is wrong with an operand: given nodes, its reader and its place, a condition.
 _Wrong = Callable[[_Nodes, onnx.NodeProto, int], str]
@@ -96,20 +100,13 @@ def _are_of_a_vector(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
     return nodes.add("And", _is_no_single(nodes, node, place), is_vector)
 
 
-def _are_parts_empty(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
-    """Some parts along the first axis, and all without elements."""
-    are_some = nodes.add("Cast", nodes.length(node.input[place], 0), to=onnx.TensorProto.BOOL)
-    return nodes.add("And", are_some, _is_empty(nodes, node, place))
-
-
 def _is_nothing_behind(nodes: _Nodes, node: onnx.NodeProto, place: int) -> str:
-    """Some parts along the node's axis, and no elements behind it."""
-    axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
-    if axis == -1:  # each is an element
+    """Some parts along the node's axis, or the first, and no elements behind it."""
+    value, axis = node.input[place], next((each.i for each in node.attribute if each.name == "axis"), 0)
+    if axis == -1:  # each part is an element
         return nodes.add("Cast", nodes.constant(0), to=onnx.TensorProto.BOOL)
-    parts = nodes.add("Flatten", node.input[place], axis=axis + 1)
-    are_some = nodes.add("Cast", nodes.length(node.input[place], axis), to=onnx.TensorProto.BOOL)
-    return nodes.add("And", are_some, nodes.add("Equal", nodes.length(parts, 1), nodes.constant(0)))
+    are_some = nodes.add("Cast", nodes.length(value, axis), to=onnx.TensorProto.BOOL)
+    return nodes.add("And", are_some, nodes.is_nothing_from(value, axis + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class _Guard:
 
 
 # By filters without elements it would run for ever.
-_FILTER: Final = _Guard(_are_parts_empty, "some elements in each filter", (1,))
+_FILTER: Final = _Guard(_is_nothing_behind, "some elements in each filter", (1,))
 # What weights pass, which onnxruntime looks for before a convolution of codes.
 _OF_WEIGHTS: Final = frozenset({"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Transpose"})
 _GUARDS: Final[Mapping[tuple[str, str], Sequence[_Guard]]] = {
@@ -192,15 +189,10 @@ def _guard(graph: onnx.GraphProto, names: FreeNames, outer: Iterable[str] = ()) 
             is_known = node.op_type in _OF_WEIGHTS and node.input[0] in filters
         if is_known:
             filters.update(node.output)
-        for guard in _GUARDS.get((short_domain(node.domain), node.op_type), ()):
-            if not guard.attribute or any(attribute.name == guard.attribute for attribute in node.attribute):
-                places = range(len(node.input)) if guard.places is None else guard.places
-                for place in (place for place in places if place < len(node.input) and node.input[place]):
-                    if guard is _FILTER and node.input[place] in filters:  # as mostly: weights are constants
-                        continue
-                    condition = guard.wrong(nodes, node, place)
-                    told = f"{node.name or node.op_type}: input {place} has to be of {guard.wanted}"
-                    node.input[place] = _handed_on(nodes, node.input[place], condition, told)
+        for guard, place in _guards_of(node, filters):
+            condition = guard.wrong(nodes, node, place)
+            told = f"{node.name or node.op_type}: input {place} has to be of {guard.wanted}"
+            node.input[place] = _handed_on(nodes, node.input[place], condition, told)
         if _moves_axes(node):
             _guard_scan(nodes, node, names)
         for inner in graphs_within(node.attribute):
@@ -208,6 +200,18 @@ def _guard(graph: onnx.GraphProto, names: FreeNames, outer: Iterable[str] = ()) 
         guarded.append(node)
     del graph.node[:]
     graph.node.extend(guarded)
+
+
+def _guards_of(node: onnx.NodeProto, filters: Collection[str]) -> Iterator[tuple[_Guard, int]]:
+    """Yield the guards of a node's operands, and the operands' places, but for filters that are known."""
+    for guard in _GUARDS.get((short_domain(node.domain), node.op_type), ()):
+        if guard.attribute and all(attribute.name != guard.attribute for attribute in node.attribute):
+            continue
+        for place in range(len(node.input)) if guard.places is None else guard.places:
+            if place >= len(node.input) or not node.input[place]:
+                continue
+            if guard is not _FILTER or node.input[place] not in filters:  # mostly they are: weights are constants
+                yield guard, place
 
 
 def _handed_on(nodes: _Nodes, value: str, condition: str, told: str) -> str:
@@ -231,8 +235,7 @@ def _guard_scan(nodes: _Nodes, scan: onnx.NodeProto, names: FreeNames) -> None:
     inputs = attributes["scan_input_axes"].ints[:] if "scan_input_axes" in attributes else []
     for place, axis in enumerate(inputs, len(scan.input) - len(inputs)):
         if axis and place >= 0:
-            parts = nodes.add("Flatten", scan.input[place], axis=axis)
-            condition = nodes.add("Equal", nodes.length(parts, 1), nodes.constant(0))
+            condition = nodes.is_nothing_from(scan.input[place], axis)
             scan.input[place] = _handed_on(nodes, scan.input[place], condition, told)
     outputs = attributes["scan_output_axes"].ints[:] if "scan_output_axes" in attributes else []
     body = attributes["body"].g
