@@ -163,21 +163,21 @@ inline Floats rotated_second(const LoadedHalf& first, const LoadedHalf& second) 
 }
 
 void rotate(const RotationRun& run) noexcept {
-  const RotationRun rows = run;
-  for (std::ptrdiff_t row = 0; row < static_cast<std::ptrdiff_t>(rows.rows); ++row) {
-    const RotationHalf first = row_of(rows.first, rows, row), second = row_of(rows.second, rows, row);
+  const RotationRun own = run;  // stores of vectors could change what the reference refers to
+  for (std::ptrdiff_t row = 0; row < static_cast<std::ptrdiff_t>(own.rows); ++row) {
+    const RotationHalf first = row_of(own.first, own, row), second = row_of(own.second, own, row);
     std::size_t i = 0;
-    for (; i + kLanes <= rows.count; i += kLanes) {
+    for (; i + kLanes <= own.count; i += kLanes) {
       const auto at = static_cast<std::ptrdiff_t>(i);
       const LoadedHalf a(first, at), b(second, at);
       store(first.output + at, rotated_first(a, b));
       store(second.output + at, rotated_second(a, b));
     }
-    if (i == rows.count) continue;
+    if (i == own.count) continue;
     const auto at = static_cast<std::ptrdiff_t>(i);
-    const LoadedHalf a(first, at, rows.count - i), b(second, at, rows.count - i);
-    store_first(first.output + at, rows.count - i, rotated_first(a, b));
-    store_first(second.output + at, rows.count - i, rotated_second(a, b));
+    const LoadedHalf a(first, at, own.count - i), b(second, at, own.count - i);
+    store_first(first.output + at, own.count - i, rotated_first(a, b));
+    store_first(second.output + at, own.count - i, rotated_second(a, b));
   }
 }
 
