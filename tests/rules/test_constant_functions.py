@@ -52,7 +52,7 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "ScatterND of rows": ("ScatterND", [FLOATS, np.array([[[1]], [[1]]]), np.stack([FLOATS[:1], -FLOATS[1:]])], {}),
     "ScatterND twice": ("ScatterND", [OTHERS, np.array([[1], [1], [0], [1]]), np.array([4, 5, 6, 7])], {}),
     "ScatterND of nothing": ("ScatterND", [OTHERS, np.zeros((0, 1), np.int64), OTHERS[:0]], {}),
-    **{name: (name, [np.abs(FLOATS)], {}) for name in ("Sqrt", "Exp", "Log", "Sin", "Cos")},
+    "Sqrt": ("Sqrt", [np.abs(FLOATS)], {}),
     "Where": ("Where", [BOOLS, INTEGERS[:, :1], OTHERS], {}),
     "Where of floats": ("Where", [BOOLS[0], FLOATS, FACTORS], {}),
     "Cast to FLOAT": ("Cast", [INTEGERS], {"to": 1}),

@@ -1,8 +1,9 @@
 """Operators of constants as functions of numpy: what masks, positions and shapes are computed with.
 
 Onnx's evaluator computes any operator, but takes a third of a millisecond for a node, and there are dozens of them for
-each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's, and where it is
-wrong: OneHot is one of two values, not one plus their difference, and what has no axes has its places along one.
+each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's, those of elements
+that depend on the processor there (``element_functions``), and where it is wrong: OneHot is one of two values, not one
+plus their difference, and what has no axes has its places along one.
 """
 
 from __future__ import annotations
@@ -265,11 +266,13 @@ def _of_floats(function: ElementFunction) -> ConstantFunction:
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         attributes = [node.attributes.get(name, default) for name, default in function.defaults.items()]
+        x, *others = arrays
         are_known = all(map(isinstance, attributes, map(type, function.defaults.values())))
-        are_floats = arrays[0].dtype == np.float32 and all([array.size == 1 for array in arrays[1:]])
-        if node.version < function.since or arrays[0].size > most or not (are_known and are_floats):
+        are_floats = x.dtype == np.float32 and all([array.size == 1 for array in others])
+        if node.version < function.since or x.size > most or not (are_known and are_floats):
             return None
-        return function.compute(*arrays, *attributes).astype(np.float32)
+        given = x if function.is_plain else x.astype(np.float64)
+        return function.compute(given, *others, *attributes).astype(np.float32)
 
     return compute
 
@@ -316,10 +319,6 @@ _FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "Abs": _of_one(np.abs, "iuf"),
     "Sign": _of_one(np.sign, "iuf"),
     "Sqrt": _of_one(np.sqrt),
-    "Exp": _of_one(np.exp),
-    "Log": _of_one(np.log),
     "Floor": _of_one(np.floor),
     "Ceil": _of_one(np.ceil),
-    "Sin": _of_one(np.sin),
-    "Cos": _of_one(np.cos),
 }
