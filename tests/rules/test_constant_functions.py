@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -59,6 +60,9 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Cast to INT64": ("Cast", [FLOATS[:1, :2]], {"to": 7}),
     "Cast to BOOL": ("Cast", [INTEGERS], {"to": 9}),
     "Cast of BOOL": ("Cast", [BOOLS], {"to": 6}),
+    "MatMul": ("MatMul", [FLOATS.T[:, :1], FACTORS.T], {}),
+    "MatMul of doubles": ("MatMul", [np.arange(12.0).reshape(2, 2, 3) / 7, np.arange(3.0)], {}),
+    "MatMul of batches": ("MatMul", [np.float32([[[1, 7]], [[0.5, -3]]]), np.float32([[3, 0.25], [9, -2]])], {}),
     "Einsum": ("Einsum", [FACTORS[:, 0], FACTORS[::-1, 0]], {"equation": "i,j->ij"}),
     "Einsum of matrices": ("Einsum", [FLOATS, FACTORS, OTHERS.astype(np.float32)], {"equation": "a b, ac, b -> cb"}),
     "Einsum without an arrow": ("Einsum", [FACTORS, np.float32([[1, 7]])], {"equation": "jk, kj"}),
@@ -240,6 +244,9 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "a condition of numbers": ("Where", [INTEGERS, INTEGERS, INTEGERS], {}),
     "sums of products of types that differ": ("Einsum", [FACTORS, OTHERS], {"equation": "ij,k->ik"}),
     "sums of products of other lengths": ("Einsum", [FLOATS[0], FLOATS], {"equation": "i,ij->j"}),
+    "a product of integers": ("MatMul", [INTEGERS, OTHERS], {}),
+    "a product of what has no axes": ("MatMul", [np.float32(2), FLOATS], {}),
+    "a product of many products": ("MatMul", [np.zeros((64, 256), np.float32), np.zeros((256, 65), np.float32)], {}),
     "a cast to text": ("Cast", [INTEGERS], {"to": 8}),
     "limits of another type": ("Clip", [INTEGERS, np.array(1.5)], {}),
     "several limits": ("Clip", [INTEGERS, OTHERS], {}),
@@ -255,6 +262,19 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "tiles of more axes": ("Tile", [OTHERS, np.array([2, 2])], {}),
     "another number of elements": ("Reshape", [INTEGERS, np.array([5])], {}),
 }
+
+
+@pytest.mark.parametrize(("operator", "attributes"), [("MatMul", {}), ("Einsum", {"equation": "ij,jk->ik"})])
+def test_sums_of_products_are_rounded_once(operator: str, attributes: dict[str, Any]) -> None:
+    """In single precision the order of sums, and with it the last bits, are the processor's."""
+    generator = np.random.default_rng(7)
+    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((16, 200), (200, 16)))
+    made = by_numpy(load_model(model_of(operator, [a, b], attributes).SerializeToString()).nodes[0], [a, b])
+    assert made is not None
+    expected = [
+        [math.fsum(x * y for x, y in zip(row, column, strict=True)) for column in b.T.tolist()] for row in a.tolist()
+    ]
+    assert made.tobytes() == np.float32(expected).tobytes()
 
 
 def test_every_function_is_asked_for() -> None:

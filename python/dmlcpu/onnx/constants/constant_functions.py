@@ -1,9 +1,10 @@
 """Operators of constants as functions of numpy: what masks, positions and shapes are computed with.
 
 Onnx's evaluator computes any operator, but takes a third of a millisecond for a node, and there are dozens of them for
-each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's, those of elements
-that depend on the processor there (``element_functions``), and where it is wrong: OneHot is one of two values, not one
-plus their difference, and what has no axes has its places along one.
+each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's, those that depend
+on the processor there (``element_functions``, and sums of products, which are added in double precision here), and
+where it is wrong: OneHot is one of two values, not one plus their difference, and what has no axes has its places along
+one.
 """
 
 from __future__ import annotations
@@ -219,7 +220,21 @@ def _sums_of_products(node: Node, arrays: Sequence[Array]) -> Array | None:
         lengths[letter] = max(length, lengths.get(letter, 0))
     if not is_small(tuple(lengths.values())) or arrays[0].dtype not in _FLOATS:
         raise NotFolded("many products, or of another type")
-    return np.einsum(equation, *arrays) if len({array.dtype for array in arrays}) == 1 else None
+    if len({array.dtype for array in arrays}) > 1:
+        return None
+    made: Array = np.einsum(equation, *arrays, dtype=np.float64).astype(arrays[0].dtype)
+    return made
+
+
+def _product(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return a product of matrices of floats, if it is made of few products of elements."""
+    a, b = arrays
+    if a.dtype != b.dtype or a.dtype not in _FLOATS or not (a.ndim and b.ndim):
+        return None
+    if not is_small((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *a.shape[-2:], *b.shape[1:][-1:])):
+        return None
+    made: Array = np.matmul(a, b, dtype=np.float64).astype(a.dtype)
+    return made
 
 
 def _reduced(function: np.ufunc) -> ConstantFunction:
@@ -292,6 +307,7 @@ _FUNCTIONS: Final[Mapping[str, ConstantFunction]] = {
     "CumSum": _cumulative(np.cumsum),
     "CumProd": _cumulative(np.cumprod),
     "Einsum": _sums_of_products,
+    "MatMul": _product,
     "ReduceMax": _reduced(np.maximum),
     "ReduceMin": _reduced(np.minimum),
     "ReduceSum": _reduced(np.add),

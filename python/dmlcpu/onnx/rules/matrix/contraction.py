@@ -126,8 +126,10 @@ def _pairs(equation: Equation, names: str, *lengths: int) -> tuple[tuple[int, in
 def _constant_product(names: str, a: str, b: str, merged: str, left: Array, right: Array) -> Array:
     """Return the product of two arrays of floats with named axes."""
     axes = [[names.index(name) for name in term] for term in (a, b, merged)]
-    product: Array = np.einsum(left, axes[0], right, axes[1], axes[2], optimize=True)
-    return product
+    # In single precision the last bits are the processor's.
+    doubles: list[Array] = [left.astype(np.float64), right.astype(np.float64)]
+    product: Array = np.einsum(doubles[0], axes[0], doubles[1], axes[1], axes[2], optimize=True)
+    return product.astype(np.float32)
 
 
 def _by_pairs(
