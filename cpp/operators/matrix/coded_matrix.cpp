@@ -78,12 +78,13 @@ AlignedBuffer CodedMatrix::packed(const OperatorDesc& desc, const PackKernels& k
                                   const void* data) const {
   const TensorLayout& layout = desc.tensor(tensor);
   AlignedBuffer packed(packed_size(tensor));
-  // What fills up the last panel, so that equal matrices have equal bytes (runtime/shared_buffers.h).
-  std::fill_n(packed.data(), packed.size(), std::uint8_t{0});
+  const std::size_t panel_size = panel_elements(tensor) * element_size(tensor);
   for (std::int64_t panel = 0; panel < panels(); ++panel) {
     const std::int64_t column = panel * kColumns, count = std::min(kColumns, n_ - column);
     const std::int64_t first = column * layout.strides[0];
-    std::uint8_t* to = packed.data() + as_size(panel) * panel_elements(tensor) * element_size(tensor);
+    std::uint8_t* to = packed.data() + as_size(panel) * panel_size;
+    // What fills up the last panel, so that equal matrices have equal bytes (runtime/shared_buffers.h).
+    if (count < kColumns) std::fill_n(to, panel_size, std::uint8_t{0});
     if (tensor == kCodedScale) {
       pack_parameters(layout, static_cast<const float*>(data) + first, count, reinterpret_cast<float*>(to));
     } else if (tensor == kCodedZeroPoint) {
@@ -107,16 +108,14 @@ void CodedMatrix::pack_words(const TensorLayout& layout, const PackKernels& kern
     columns = copied.data();
     stride = layout.sizes[1];
   }
-  const std::int64_t bytes = layout.sizes[1] / blocks_;
-  for (std::int64_t block = 0; block < blocks_; ++block) {
-    kernels.gather_groups({.columns = columns + block * bytes,
-                           .column_stride = as_size(stride),
-                           .count = as_size(count),
-                           .k = as_size(bytes),
-                           .flip = 0,
-                           .output = reinterpret_cast<std::uint8_t*>(panel + block * words_of_block() * kColumns),
-                           .group_stride = as_size(kColumns) * sizeof(std::uint32_t)});
-  }
+  // All blocks of a column at once: several are of whole words, and follow each other here as they do there.
+  kernels.gather_groups({.columns = columns,
+                         .column_stride = as_size(stride),
+                         .count = as_size(count),
+                         .k = as_size(layout.sizes[1]),
+                         .flip = 0,
+                         .output = reinterpret_cast<std::uint8_t*>(panel),
+                         .group_stride = as_size(kColumns) * sizeof(std::uint32_t)});
   if (bits_ == 4) std::transform(panel, panel + panel_elements(kCodedB), panel, with_halves_apart);
 }
 
