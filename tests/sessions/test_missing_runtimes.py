@@ -105,3 +105,22 @@ def test_lengths_of_1_that_nodes_do_not_take_refuse_no_model() -> None:
 def test_operators_that_onnx_does_not_have_are_found_at_opening() -> None:
     with pytest.raises(dmlcpu.InvalidModelError, match=r"node Reluu \(Reluu_1\): no kernel for this operator: "):
         dmlcpu.InferenceSession(model_of("{ a = Neg(x) y = Reluu(a) }"))
+
+
+def test_operators_that_are_known_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Onnx would read all of its schemas, which takes as long as opening a small model does."""
+
+    def has(*_: object) -> bool:
+        raise AssertionError("onnx was asked for an operator")
+
+    body = """{
+        y = If(b) <
+            then_branch = t () => (float[N, 4] p) { p = Neg(x) },
+            else_branch = e () => (float[N, 4] q) { q = Abs(x) }>
+    }"""
+    model = model_of(body, "float[N, 4] x, bool b")
+    monkeypatch.setattr(onnx.defs, "has", has)
+    [y] = dmlcpu.InferenceSession(model).run(None, {"x": np.ones((1, 4), np.float32), "b": True})
+    assert (y == -1).all()
+    with pytest.raises(AssertionError, match="onnx was asked"):
+        dmlcpu.InferenceSession(model_of("{ y = Bent(x) }"))
