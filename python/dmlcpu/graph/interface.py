@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dmlcpu.bindings import BindingResolver, TensorBinding
@@ -40,7 +41,12 @@ class GraphInterface:
 
     def __init__(self, bound: Sequence[BoundValue], output_names: Sequence[str], places: Sequence[int]) -> None:
         self._bound, self.places = tuple(bound), places
-        self._result_type = result_type("GraphOutputs", tuple(output_names))
+        self._output_names = tuple(output_names)
+
+    @cached_property
+    def _result_type(self) -> Any:
+        """Made for those who ask for it, not where a session runs its graphs: making a class takes long."""
+        return result_type("GraphOutputs", self._output_names)
 
     def resolver(self, sizes: Sequence[Sequence[int]] = ()) -> BindingResolver:
         """Return what resolves bindings.
