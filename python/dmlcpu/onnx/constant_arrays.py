@@ -68,19 +68,18 @@ class FreeArray(Constant):
     Who asks for its elements binds the lengths to what they are.
 
     Attributes:
-        derived: The array, in a record of these lengths.
         dtype: Of its elements.
         shape: With lengths that are known only later.
     """
 
-    __slots__ = ("_bound", "derived", "dtype", "shape")
-    derived: Derived
+    __slots__ = ("_bound", "_derived", "dtype", "shape")
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     _bound: Array | None
+    _derived: Derived | None
 
-    def __init__(self, derived: Derived, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
-        object.__setattr__(self, "derived", derived)
+    def __init__(self, derived: Derived | None, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
+        object.__setattr__(self, "_derived", derived)
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "_bound", None)
@@ -96,6 +95,18 @@ class FreeArray(Constant):
     def of_type(cls, derived: Derived, dtype: np.dtype[Any], axes: int) -> FreeArray:
         """Return an array of a record that has this type and so many axes whatever the lengths are."""
         return cls(derived, dtype, [length_by(_length_along, derived, axis) for axis in range(axes)])
+
+    @property
+    def derived(self) -> Derived:
+        """The array, in a record of these lengths."""
+        if self._derived is None:
+            object.__setattr__(self, "_derived", self._recorded())
+        assert self._derived is not None
+        return self._derived
+
+    def _recorded(self) -> Derived:
+        """Record the array, of a kind that most graphs take otherwise, when it is asked for."""
+        raise NotImplementedError
 
     @property
     def array(self) -> Array:
@@ -130,8 +141,12 @@ class RepeatedArray(FreeArray):
     repeated: Array
 
     def __init__(self, repeated: Array, shape: Sequence[int]) -> None:
-        super().__init__(derived(array_broadcast, repeated, *shape), repeated.dtype, shape)
+        super().__init__(None, repeated.dtype, shape)
         object.__setattr__(self, "repeated", repeated)
+
+    def _recorded(self) -> Derived:
+        made: Derived = derived(array_broadcast, self.repeated, *self.shape)
+        return made
 
 
 ConstantElements: TypeAlias = Array | FreeArray

@@ -35,24 +35,16 @@ class FreeNumbers(FreeArray):
         entries: The numbers, objects.
     """
 
-    __slots__ = ("_derived", "entries")
+    __slots__ = ("entries",)
     entries: Array
-    _derived: Derived | None
 
     def __init__(self, entries: Array, dtype: np.dtype[Any]) -> None:
+        super().__init__(None, dtype, entries.shape)
         object.__setattr__(self, "entries", entries)
-        object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "shape", tuple(entries.shape))
-        object.__setattr__(self, "_bound", None)
-        object.__setattr__(self, "_derived", None)
 
-    @property
-    def derived(self) -> Derived:  # type: ignore[override]  # made when it is asked for: most numbers are read one by one
-        """The numbers as an array, in a record of these lengths."""
-        if self._derived is None:
-            object.__setattr__(self, "_derived", derived(_array_of, self.dtype, self.shape, *self.entries.flat))
-        assert self._derived is not None
-        return self._derived
+    def _recorded(self) -> Derived:
+        made: Derived = derived(_array_of, self.dtype, self.shape, *self.entries.flat)
+        return made
 
 
 def _array_of(dtype: np.dtype[Any], shape: Sequence[int], *entries: Any) -> Array:
