@@ -79,7 +79,7 @@ def _computed(function: Callable[..., Any]) -> Any:
 
 def _compared(function: Callable[[Any, Any], bool]) -> Any:
     def compare(self: Length, other: Any) -> Any:
-        if isinstance(other, _INTEGERS):
+        if type(other) is int or isinstance(other, _INTEGERS):
             return self.record.decided(function, self, _plain(other))
         return function(int(self), other)
 
@@ -235,8 +235,12 @@ class Record:
         return cast(int, length)
 
     def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], decides: bool) -> int:
-        # Most arguments are lengths, of which a call of a method each would take half of the time.
-        places = [each.place if type(each) is Length else self._place(each) for each in arguments]
+        # Most arguments are lengths and numbers met before: a call of a method each would take half of the time.
+        numbers, places = self._numbers, []
+        for each in arguments:
+            kind = type(each)
+            place = each.place if kind is Length else numbers.get(each) if kind is int else None
+            places.append(self._place(each) if place is None else place)
         key = function, decides, *places
         known = self._entries.get(key)
         if known is None:
@@ -249,8 +253,7 @@ class Record:
 
     def _place(self, argument: Any) -> int:
         if type(argument) is int:
-            known = self._numbers.get(argument)  # mostly: that takes less time than another call
-            return self._place_of(argument, argument, self._numbers) if known is None else known
+            return self._place_of(argument, argument, self._numbers)
         if isinstance(argument, Derived):
             assert argument.record is self
             return argument.place
