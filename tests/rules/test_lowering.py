@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import dmlcpu
+from dmlcpu.graph.lengths import FreeDesc
+from dmlcpu.graph.record import Record
 from dmlcpu.onnx.foreign.parts import ForeignModels
 from dmlcpu.onnx.lowering import Lowering, repeated
 from dmlcpu.onnx.models.model import load_model
@@ -112,3 +114,23 @@ def test_parameters_that_are_shared_cannot_be_written_to(shape: tuple[int, ...])
         for shared in (array, view):
             with pytest.raises(ValueError, match="read-only"):
                 shared[...] = 1
+
+
+def test_tensors_of_the_same_lengths_have_one_desc() -> None:
+    """Those of other lengths, types or axes have others; lengths of one value may differ for other inputs."""
+    lowering, record = Lowering(dmlcpu.Device(num_threads=1), UseCounts([])), Record()
+    rows, columns = record.free(1000), record.free(1000)
+    shapes = [(rows, 2000), (columns, 2000), (rows, 2001), (rows, 2000, 1), (2000, rows)]
+    for shape in shapes:
+        for dtype in (np.float32, np.uint8):
+            for length in (shape, [*shape]):
+                lowering.emit("EXAMPLE", [], dtype, length)
+    descs = lowering.partition.graph.descs
+    assert len({*map(id, descs)}) == 2 * len(shapes)
+    for begin in range(0, len(descs), 2):
+        first, second = descs[begin : begin + 2]
+        assert first is second
+        assert isinstance(first, FreeDesc)
+        shape = shapes[begin // 4]
+        assert len(first.sizes) == len(shape)
+        assert all(size is length for size, length in zip(first.sizes, shape, strict=True))

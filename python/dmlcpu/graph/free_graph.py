@@ -43,7 +43,10 @@ class FreeGraph:
             (place, graph.nodes[place].attributes, free) for place, free in enumerate(free_attributes) if free
         ]
         self._constants = [(value, array) for value, array in graph.constants.items() if isinstance(array, Derived)]
-        self._descs = [(value, desc) for value, desc in enumerate(graph.descs) if isinstance(desc, FreeDesc)]
+        self._descs: dict[FreeDesc, list[int]] = {}  # and the values that have each: layers are alike
+        for value, desc in enumerate(graph.descs):
+            if isinstance(desc, FreeDesc):
+                self._descs.setdefault(desc, []).append(value)
         self._given: _core.GivenGraph | None = None  # what the native module has of it, for the latest lengths
         self._latest: CompiledGraph | None = None
 
@@ -51,7 +54,7 @@ class FreeGraph:
     def _lengths(self) -> dict[int, int]:
         """Which of the lengths each is to the native module, by its place in the record; of those that are sizes."""
         numbers: dict[int, int] = {}
-        for _, desc in self._descs:
+        for desc in self._descs:
             for length in derived_among(desc.sizes):
                 numbers.setdefault(length.place, len(numbers))
         return numbers
@@ -68,7 +71,7 @@ class FreeGraph:
         """Yield what a replay is asked for."""
         yield from (array for _, array in self._constants)
         entries = [entry for _, _, free in self._attributes for entry in free.values()]
-        for group in (*(desc.sizes for _, desc in self._descs), *entries):
+        for group in (*(desc.sizes for desc in self._descs), *entries):
             yield from derived_among(group)
 
     def at(self, replay: Replay) -> NativeGraph:
@@ -76,13 +79,15 @@ class FreeGraph:
         graph = self._graph.copy()
         for value, array in self._constants_at(replay).items():
             graph.constants[value] = array
-        for value, desc in self._descs:
+        for desc, values in self._descs.items():
             sizes = replay.lengths(desc.sizes)
-            if graph.kinds[value] is ValueKind.CONSTANT:
-                graph.descs[value], graph.constants[value] = None, np.broadcast_to(_repeated(graph, value), sizes)
-                continue
-            make = PackedDesc if graph.kinds[value] is ValueKind.INTERMEDIATE else TensorDesc
-            graph.descs[value] = make(desc.data_type, sizes)
+            packed = PackedDesc(desc.data_type, sizes)
+            for value in values:
+                kind = graph.kinds[value]
+                if kind is ValueKind.CONSTANT:
+                    graph.descs[value], graph.constants[value] = None, np.broadcast_to(_repeated(graph, value), sizes)
+                else:
+                    graph.descs[value] = packed if kind is ValueKind.INTERMEDIATE else TensorDesc(desc.data_type, sizes)
         for place, attributes in self._attributes_at(replay).items():
             graph.nodes[place] = graph.nodes[place]._replace(attributes=attributes)
         return graph
@@ -108,9 +113,10 @@ class FreeGraph:
             numbers = self._lengths
             free = [
                 (value, axis, numbers[length.place])
-                for value, desc in self._descs
+                for desc, values in self._descs.items()
                 for axis, size in enumerate(desc.sizes)
                 for length in derived_among([size])
+                for value in values
             ]
             given = _core.new_graph(*self.at(replay).rows(), free)
         lengths = replay.at_places(self._lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from dmlcpu.enums import TensorDataType
 from dmlcpu.graph.record import Derived, Length, Record
@@ -63,8 +63,8 @@ def derived(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def length_by(function: Callable[..., int], *arguments: Any) -> int:
     """Return the length that a function makes of its arguments, recorded if one of them is known only later."""
-    made = derived(function, *arguments)
-    return cast(int, Length(made.record, made.place)) if isinstance(made, Derived) else cast(int, made)
+    record = _record_of(arguments)
+    return function(*arguments) if record is None else record.length(function, *arguments)
 
 
 def decided_by(function: Callable[..., bool], *arguments: Any) -> bool:

@@ -96,12 +96,14 @@ class NativeGraph:
         graph.names = [self.names[value] for value in numbers]
         graph.constants = {numbers[value]: array for value, array in self.constants.items() if value in numbers}
         graph.outputs = [numbers[value] for value in self.outputs]
+        places: dict[int | None, int | None] = {None: None}
+        places.update(numbers.items())
         graph.nodes = [
             NodeRow(
                 type,
                 name,
-                tuple([None if value is None else numbers[value] for value in inputs]),
-                tuple([numbers[value] for value in outputs]),
+                tuple(map(places.__getitem__, inputs)),
+                tuple(map(numbers.__getitem__, outputs)),
                 attributes,
             )
             for type, name, inputs, outputs, attributes in reversed(nodes)

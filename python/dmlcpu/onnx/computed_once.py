@@ -19,7 +19,6 @@ from dmlcpu.onnx.constant_arrays import Array, Constant, FreeArray
 from dmlcpu.onnx.constants.folding import Folding
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.native_partition import desc_of
 from dmlcpu.onnx.refusals import NotFolded
 from dmlcpu.onnx.values import Tensor, Value
 
@@ -89,6 +88,6 @@ def _result(apart: Callable[[], Lowering], rule: Rule, node: Node, places: Seque
     if not isinstance(tensor, Tensor):
         return tensor.array if isinstance(tensor, FreeArray) else tensor
     graph = lowering.partition.graph
-    graph.mark_output(tensor.number, "output_0", desc_of(tensor.dtype, tensor.shape))
+    graph.mark_output(tensor.number, "output_0", lowering.partition.desc(tensor.dtype, tensor.shape))
     reaching, _ = graph.reaching(graph.outputs)
     return np.asarray(CompiledGraph(lowering.device, reaching).dispatch()).reshape(tensor.shape)

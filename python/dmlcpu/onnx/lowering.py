@@ -19,7 +19,7 @@ from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, broadcast_to, constant_by
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.native_partition import NativePartition, check_tensor, desc_of
+from dmlcpu.onnx.native_partition import NativePartition, check_tensor
 from dmlcpu.onnx.parameters import ParameterKey, Parameters
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
@@ -158,21 +158,22 @@ class Lowering:
         Raises:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added, exported or imported.
         """
+        partition = self.partition
         operands = [operand.elements() if isinstance(operand, Constant) else operand for operand in inputs]
-        numbers = [*map(self.partition.known_number, operands)]
+        numbers = [*map(partition.known_number, operands)]
         for operand, number in zip(operands, numbers, strict=True):
             if number is None and operand is not None:
                 check_tensor(operand.dtype, operand.shape)
-        for entries in (attributes or {}).values():
-            if entries and not _fit(entries):
-                raise NotNative("an attribute of more than 64 bits")
-        descs = [desc_of(dtype, shape) for dtype, shape in outputs]
-        numbers = [
-            self.number(operand) if number is None else number
-            for operand, number in zip(operands, numbers, strict=True)
-        ]
+        if attributes and not all(map(_fit, attributes.values())):
+            raise NotNative("an attribute of more than 64 bits")
+        descs = [partition.desc(dtype, shape) for dtype, shape in outputs]
+        if None in numbers:
+            numbers = [
+                self.number(operand) if number is None else number
+                for operand, number in zip(operands, numbers, strict=True)
+            ]
         name = "" if self.node is None else self.node.name
-        made = self.partition.graph.add_node(type, numbers, descs, attributes, name)
+        made = partition.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
 
     def pair(self, parameters: Parameters) -> tuple[Array, Array]:
@@ -328,7 +329,7 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
         return True
     if is_free(entries):
         return all(-_INT64_END <= entry < _INT64_END for entry in entries)
-    return -_INT64_END <= min(entries) <= max(entries) < _INT64_END
+    return not entries or -_INT64_END <= min(entries) <= max(entries) < _INT64_END
 
 
 def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

@@ -12,13 +12,14 @@ import numpy as np
 from dmlcpu.enums import TensorDataType
 from dmlcpu.graph.lengths import FreeDesc, decided_by, derived, is_free
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.graph.record import Length
 from dmlcpu.onnx.constant_arrays import Array, ConstantElements, FreeArray, RepeatedArray
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.values import Tensor
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["NativePartition", "as_bytes", "check_tensor", "desc_of"]
+__all__ = ["NativePartition", "as_bytes", "check_tensor"]
 
 # Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
 _KERNEL_TYPES: Final = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "?")))
@@ -43,6 +44,7 @@ class NativePartition:
         self.nodes: list[Node] = []
         self.imported: dict[str, int] = {}
         self.exported: dict[str, Tensor] = {}
+        self._descs: dict[tuple[Any, ...], FreeDesc] = {}  # by type and lengths: a place in the record is below 0
         self._constants: dict[int, int] = {}  # their numbers, by the ids of the objects
         self._held: list[ConstantElements] = []  # so that an id stays the object's
 
@@ -54,9 +56,24 @@ class NativePartition:
             return operand.number if operand.partition == self.index else self.imported.get(operand.name)
         return self._constants.get(id(operand))
 
+    def desc(self, dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:
+        """Return the desc of a packed tensor, one for all of the same lengths; one without axes has one of length 1.
+
+        Raises:
+            NotNative: As by ``check_tensor``.
+        """
+        if not is_free(shape):
+            return _desc_of(np.dtype(dtype), tuple(shape))
+        key = dtype, *[~length.place if isinstance(length, Length) else length for length in shape]
+        desc = self._descs.get(key)
+        if desc is None:
+            check_tensor(dtype, shape)
+            desc = self._descs[key] = FreeDesc(_data_type_of(np.dtype(dtype)), tuple(shape))
+        return desc
+
     def add_import(self, tensor: Tensor) -> int:
         """Let the graph read a value from outside that it does not know; return its number there."""
-        number = self.imported[tensor.name] = self.graph.add_input(tensor.name, desc_of(tensor.dtype, tensor.shape))
+        number = self.imported[tensor.name] = self.graph.add_input(tensor.name, self.desc(tensor.dtype, tensor.shape))
         return number
 
     def add_constant(self, constant: ConstantElements) -> int:
@@ -69,23 +86,11 @@ class NativePartition:
         if not isinstance(constant, FreeArray):
             return self.graph.add_array(as_bytes(constant))
         if isinstance(constant, RepeatedArray):
-            desc = desc_of(constant.dtype, constant.shape)
+            desc = self.desc(constant.dtype, constant.shape)
             assert isinstance(desc, FreeDesc)
             return self.graph.add_repeated(as_bytes(constant.repeated), desc)
         is_bool = constant.dtype == np.bool_
         return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
-
-
-def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:
-    """Return the desc of a packed tensor; one without axes has one of length 1.
-
-    Raises:
-        NotNative: As by ``check_tensor``.
-    """
-    if is_free(shape):
-        check_tensor(dtype, shape)
-        return FreeDesc(_data_type_of(np.dtype(dtype)), tuple(shape))
-    return _desc_of(np.dtype(dtype), tuple(shape))
 
 
 @lru_cache  # most tensors of a network are as another one is

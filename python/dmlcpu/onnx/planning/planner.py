@@ -29,7 +29,7 @@ from dmlcpu.onnx.foreign.types import told_types
 from dmlcpu.onnx.model_values import MALFORMED, ModelValues, outer_value
 from dmlcpu.onnx.models.model import Model, ValueInfo, is_fixed
 from dmlcpu.onnx.models.nodes import Node, reaching
-from dmlcpu.onnx.native_partition import NativePartition, desc_of
+from dmlcpu.onnx.native_partition import NativePartition
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, OutputViews, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.refusals import NotNative
@@ -319,7 +319,7 @@ def _graph_of(partition: NativePartition) -> NativeGraph:
     graph = partition.graph
     writers = {value: row.name for row in graph.nodes for value in row.outputs}
     for number, tensor in enumerate(partition.exported.values()):
-        desc = desc_of(tensor.dtype, tensor.shape)
+        desc = partition.desc(tensor.dtype, tensor.shape)
         graph.mark_output(tensor.number, f"output_{number}", desc, writers.get(tensor.number, ""))
     reaching, _ = graph.reaching(graph.outputs)
     return reaching
