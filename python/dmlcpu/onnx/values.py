@@ -188,9 +188,10 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
         if self._depth is None:
             waiting = 0
             for held in vars(self).values():
-                for value in held if isinstance(held, _SEQUENCES) else (held,):
-                    if isinstance(value, Deferred):
-                        waiting = max(waiting, value.depth)
+                if isinstance(held, Deferred):
+                    waiting = max(waiting, held.depth)
+                elif isinstance(held, _SEQUENCES):
+                    waiting = max(waiting, *[value.depth for value in held if isinstance(value, Deferred)], 0)
             self._depth = 1 + waiting
         return self._depth
 

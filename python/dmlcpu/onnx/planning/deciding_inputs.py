@@ -50,15 +50,16 @@ def _may_decide(value: ValueInfo) -> bool:
 
 def _follow(nodes: Iterable[onnx.NodeProto], sources: ChainMap[str, _Sources], found: set[str]) -> None:
     """Find out what the values that nodes write follow from, and add what conditions among them do."""
+    written = sources.maps[0]  # where a ChainMap enters values, too, but in many times the time
     for node in nodes:
         operator = short_domain(node.domain), node.op_type
         if operator == ("", "Loop") and has_native_steps(node):
             found |= _union(sources.get(name) for name in [*node.input][:2] if name) or frozenset()
         if operator == ("", "If"):
-            sources.update(zip(node.output, _sources_of_branches(node, sources, found), strict=False))
+            written.update(zip(node.output, _sources_of_branches(node, sources, found), strict=False))
         else:
             of_node = _sources_of(node, sources)
-            sources.update((name, of_node) for name in node.output)
+            written.update((name, of_node) for name in node.output)
 
 
 def _sources_of_branches(node: onnx.NodeProto, sources: ChainMap[str, _Sources], found: set[str]) -> Iterator[_Sources]:

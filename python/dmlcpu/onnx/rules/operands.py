@@ -145,7 +145,7 @@ def integers(value: Value | None, what: str) -> tuple[int, ...]:
     array = constant(value, what)
     if array.dtype.kind not in "iu":
         raise NotNative(f"{what} of type {array.dtype}")
-    return tuple(int(number) for number in array.reshape(-1))
+    return tuple(array.reshape(-1).tolist())
 
 
 def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -157,7 +158,7 @@ def _rounded_zero_points(node: Node, points: Array, shape: tuple[int, int], bits
 def _zero_points(node: Node, value: Value | None, shape: tuple[int, int], bits: int) -> Array:
     """Return zero points as bytes; those of 4 bits come two in a byte, each column beginning with one of its own."""
     if value is None:
-        return np.broadcast_to(np.uint8(1 << (bits - 1)), shape)
+        return _middle_codes(bits, shape)
     packed = constant(value, "a zero point")
     if packed.dtype != np.uint8:
         raise NotNative(f"zero points of type {packed.dtype}")
@@ -167,6 +168,11 @@ def _zero_points(node: Node, value: Value | None, shape: tuple[int, int], bits: 
     if bits == 4:
         packed = codes_of_halves(packed)
     return packed[:, :blocks]
+
+
+@lru_cache  # most matrices of a network are as another one is
+def _middle_codes(bits: int, shape: tuple[int, int]) -> Array:
+    return np.broadcast_to(np.uint8(1 << (bits - 1)), shape)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("com.microsoft", "MatMulNBits"): matmul_n_bits}
