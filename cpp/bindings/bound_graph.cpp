@@ -25,8 +25,8 @@ BoundGraph::BoundGraph(const GivenGraph& given, const std::string& isa, int num_
   const ExecutionTarget target = execution_target(isa, num_threads);
   std::optional<Predecessor> other;
   if (predecessor != nullptr && predecessor->ready_.load(std::memory_order_acquire)) {
-    if (auto changed = lineage_.changed_from(predecessor->lineage_)) {
-      other.emplace(Predecessor{.graph = predecessor->graph(), .changed = std::move(*changed)});
+    if (auto same = lineage_.same_in(predecessor->lineage_)) {
+      other.emplace(Predecessor{.graph = predecessor->graph(), .same = std::move(*same)});
     }
   }
   without_gil([&] { graph_ = std::make_unique<CompiledGraph>(graph, target, std::move(shared), other); });

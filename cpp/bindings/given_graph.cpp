@@ -41,13 +41,30 @@ py::object interned(const std::string& name) {
 
 }  // namespace
 
+std::optional<std::vector<std::size_t>> Lineage::same_in(const Lineage& other) const {
+  if (last_ != other.last_) return std::nullopt;
+  std::vector<std::size_t> same(editions_.size(), SIZE_MAX);
+  if (origin_ == other.origin_) {  // then a value's elements are no other value's
+    for (std::size_t i = 0; i < same.size(); ++i) {
+      if (editions_[i] == other.editions_[i]) same[i] = i;
+    }
+    return same;
+  }
+  std::unordered_map<std::uint64_t, std::size_t> others;
+  for (std::size_t i = 0; i < other.editions_.size(); ++i) others.emplace(other.editions_[i], i);
+  for (std::size_t i = 0; i < same.size(); ++i) {
+    if (const auto found = others.find(editions_[i]); found != others.end()) same[i] = found->second;
+  }
+  return same;
+}
+
 GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes,
-                       const std::vector<FreeSize>& free)
+                       const std::vector<FreeSize>& free, const GivenGraph* like)
     : names_(std::make_shared<std::vector<py::object>>()),
       free_(std::make_shared<const std::vector<FreeSize>>(free)),
       has_free_size_(std::make_shared<std::vector<bool>>(values.size())),
       arrays_(values.size()),
-      lineage_(values.size()) {
+      lineage_(values.size(), like == nullptr ? nullptr : &like->lineage_) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto* described = std::get_if<DescribedRow>(&values[i]);
     if (described == nullptr) arrays_[i] = std::get<py::array>(values[i]);
@@ -74,6 +91,25 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
     if ((*has_free_size_)[i] && !arrays_[i]) graph_.values[i].layout = packed(graph_.values[i].layout);
   }
   check_graph(graph_);
+  if (like != nullptr) take_arrays_of(*like);
+}
+
+// All arrays are held here, so that no two have had the same memory one after the other.
+void GivenGraph::take_arrays_of(const GivenGraph& like) {
+  const auto address = [](const py::object& array) { return py::reinterpret_borrow<py::array>(array).data(); };
+  std::unordered_multimap<const void*, std::size_t> others;
+  for (std::size_t i = 0; i < like.arrays_.size(); ++i) {
+    if (like.arrays_[i]) others.emplace(address(like.arrays_[i]), i);
+  }
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (!arrays_[i]) continue;
+    const auto [first, last] = others.equal_range(address(arrays_[i]));
+    for (auto other = first; other != last; ++other) {
+      if (graph_.values[i].layout == like.graph_.values[other->second].layout) {
+        lineage_.take(i, like.lineage_, other->second);
+      }
+    }
+  }
 }
 
 std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>& lengths,

@@ -29,25 +29,29 @@ using NodeRow = std::tuple<std::string, std::string, GraphNode::Inputs, GraphNod
 // A size that another graph may have otherwise: (value, axis, which of the lengths it is).
 using FreeSize = std::tuple<std::size_t, std::size_t, std::size_t>;
 
-// Which elements each value of a graph has, among graphs made of one another. What initialize is given of constants is
-// taken to be the same for all.
+// Which elements each value of a graph has, among graphs made of one another or like one another. What initialize is
+// given of constants is taken to be the same for all that are made of one another.
 class Lineage {
  public:
-  explicit Lineage(std::size_t values) : last_(std::make_shared<std::atomic<std::uint64_t>>(0)), editions_(values) {}
-
-  // The value has elements that none of its predecessors had.
-  void change(std::size_t value) { editions_[value] = ++*last_; }
-
-  // The values of a graph that may not be those of another one; nothing if they are not made of one another.
-  std::optional<std::vector<bool>> changed_from(const Lineage& other) const {
-    if (last_ != other.last_) return std::nullopt;
-    std::vector<bool> changed(editions_.size());
-    for (std::size_t i = 0; i < changed.size(); ++i) changed[i] = editions_[i] != other.editions_[i];
-    return changed;
+  // Of values that nothing else has; among graphs like another one, if there is one.
+  Lineage(std::size_t values, const Lineage* like)
+      : last_(like == nullptr ? std::make_shared<std::atomic<std::uint64_t>>(0) : like->last_),
+        origin_(++*last_),
+        editions_(values) {
+    for (std::size_t i = 0; i < values; ++i) change(i);
   }
 
+  // The value has elements that no other one has.
+  void change(std::size_t value) { editions_[value] = ++*last_; }
+  // It has those of another graph's value.
+  void take(std::size_t value, const Lineage& other, std::size_t from) { editions_[value] = other.editions_[from]; }
+
+  // By value, which one of another graph has its elements, SIZE_MAX for none; nothing if the graphs are not alike.
+  std::optional<std::vector<std::size_t>> same_in(const Lineage& other) const;
+
  private:
-  std::shared_ptr<std::atomic<std::uint64_t>> last_;  // edition of all graphs made of one another
+  std::shared_ptr<std::atomic<std::uint64_t>> last_;  // edition of all these graphs
+  std::uint64_t origin_;                              // of those that are made of one another
   std::vector<std::uint64_t> editions_;               // by value
 };
 
@@ -55,10 +59,12 @@ class Lineage {
 // attributes.
 class GivenGraph {
  public:
-  // Values with a free size are packed, but for arrays, which are repeated along axes with one. Throws
-  // std::invalid_argument for other arrays, values that are none, sizes that overflow, free sizes of no axis of a
-  // value, and what check_graph refuses.
-  GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free);
+  // Values with a free size are packed, but for arrays, which are repeated along axes with one. `like`, if it is not
+  // null, is a graph of the same model: where both lie in the same memory, their arrays are known to be the same.
+  // Throws std::invalid_argument for other arrays, values that are none, sizes that overflow, free sizes of no axis of
+  // a value, and what check_graph refuses.
+  GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free,
+             const GivenGraph* like);
 
   // Arrays and attributes may be told that are this graph's: then nothing of them changes. Throws std::out_of_range for
   // numbers of none, std::invalid_argument for too few lengths, arrays of what is given by none here, or has a free
@@ -75,6 +81,8 @@ class GivenGraph {
   const Lineage& lineage() const { return lineage_; }
 
  private:
+  void take_arrays_of(const GivenGraph& like);
+
   Graph graph_;
   std::shared_ptr<std::vector<pybind11::object>> names_;  // of what is bound, by value
   std::shared_ptr<const std::vector<FreeSize>> free_;

@@ -45,10 +45,9 @@ void register_graph(py::module_& module) {
   seal(graph);
   module.def(
       "new_graph",
-      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free) {
-        return std::make_unique<GivenGraph>(values, std::move(nodes), free);
-      },
-      py::arg("values"), py::arg("nodes"), py::arg("free") = std::vector<FreeSize>());
+      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free,
+         const GivenGraph* like) { return std::make_unique<GivenGraph>(values, std::move(nodes), free, like); },
+      py::arg("values"), py::arg("nodes"), py::arg("free") = std::vector<FreeSize>(), py::arg("like") = nullptr);
   module.def(
       "bind_graph",
       [](const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve, py::object result_type,

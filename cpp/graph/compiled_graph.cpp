@@ -90,7 +90,7 @@ class CompiledGraph::Reuse {
   Reuse(const std::optional<Predecessor>& predecessor, ExecutionTarget target) {
     if (!predecessor || predecessor->graph.target_ != target) return;
     other_ = &predecessor->graph;
-    changed_ = &predecessor->changed;
+    same_ = &predecessor->same;
     operators_.reserve(other_->steps_.size());
     for (const Step& step : other_->steps_) {
       operators_.push_back(&step.first);
@@ -109,7 +109,8 @@ class CompiledGraph::Reuse {
     const Operator& other = **found;
     const std::span<const Address> others = other_->owned_addresses(other);
     for (const Address& address : owned) {
-      wanted.same[address.tensor] = !(*changed_)[address.value] && std::ranges::find(others, address) != others.end();
+      const Address there{address.tensor, (*same_)[address.value], address.offset};
+      wanted.same[address.tensor] = std::ranges::find(others, there) != others.end();
     }
     wanted.initialized = wanted.same.count() == owned.size() && has_desc_of(step, *other.node, other.compiled->desc());
     (wanted.initialized ? wanted.compiled : wanted.like) = other.compiled;
@@ -130,7 +131,7 @@ class CompiledGraph::Reuse {
   }
 
   const CompiledGraph* other_ = nullptr;
-  const std::vector<bool>* changed_ = nullptr;
+  const std::vector<std::size_t>* same_ = nullptr;
   std::vector<const Operator*> operators_;
   std::ptrdiff_t next_ = 0;
 };

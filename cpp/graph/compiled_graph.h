@@ -25,12 +25,12 @@ struct StepTime {
 
 class CompiledGraph;
 
-// A graph that has been initialized, and whose values have the same numbers as those of another one. Operators that are
-// the same in both, on tensors laid out alike, are compiled and packed once: where few operators depend on what
-// differs, such as a length, that is most of the work.
+// A graph that has been initialized, such as the same one for other lengths. Operators that are the same in both, on
+// tensors laid out alike, are compiled and packed once: where few operators depend on what differs, such as a length,
+// that is most of the work.
 struct Predecessor {
   const CompiledGraph& graph;
-  std::vector<bool> changed;  // by value: constants that may have other elements than there; of the others none has
+  std::vector<std::size_t> same;  // by value: of constants the one there that has the same elements, SIZE_MAX for none
 };
 
 class CompiledGraph {

@@ -85,7 +85,10 @@ _ValueRow = tuple[int, str, int, Sequence[int], Sequence[int] | None] | np.ndarr
 _NodeRow = tuple[str, str, Sequence[int | None], Sequence[int], Mapping[str, Sequence[int]]]
 
 def new_graph(
-    values: Sequence[_ValueRow], nodes: Sequence[_NodeRow], free: Sequence[tuple[int, int, int]] = ...
+    values: Sequence[_ValueRow],
+    nodes: Sequence[_NodeRow],
+    free: Sequence[tuple[int, int, int]] = ...,
+    like: GivenGraph | None = ...,
 ) -> GivenGraph: ...
 
 class GivenGraph:

@@ -49,6 +49,14 @@ class FreeGraph:
                 self._descs.setdefault(desc, []).append(value)
         self._given: _core.GivenGraph | None = None  # what the native module has of it, for the latest lengths
         self._latest: CompiledGraph | None = None
+        self._like: _core.GivenGraph | None = None  # what it has of another graph, until it has this one
+
+    def follow(self, other: FreeGraph) -> None:
+        """Take what is the same from another graph of the model, of lengths that decide otherwise.
+
+        Before anything is compiled of this one.
+        """
+        self._like, self._latest = other._given, other._latest
 
     @cached_property
     def _lengths(self) -> dict[int, int]:
@@ -93,7 +101,7 @@ class FreeGraph:
         return graph
 
     def compiled(self, replay: Replay, device: Device, shared: _core.SessionMemory | None = None) -> CompiledGraph:
-        """Compile the graph for the lengths that a replay tells; what is the same as for the last ones is taken there.
+        """Compile the graph for the lengths that a replay tells; what is the same as in the last one is taken there.
 
         Raises:
             InvalidDescError: An operator refuses its tensors.
@@ -118,7 +126,8 @@ class FreeGraph:
                 for length in derived_among([size])
                 for value in values
             ]
-            given = _core.new_graph(*self.at(replay).rows(), free)
+            given = _core.new_graph(*self.at(replay).rows(), free, self._like)
+            self._like = None
         lengths = replay.at_places(self._lengths)
         # One of the other: what stays the same array is known to be the same constant then.
         self._given = given.changed(lengths, self._constants_at(replay), self._attributes_at(replay))

@@ -127,6 +127,12 @@ class PlanTemplate:
         record.keep(template._needed())
         return template
 
+    def follow(self, other: PlanTemplate) -> None:
+        """Take what is the same from another template's graphs, such as packed weights."""
+        for place, graph in self.graphs.items():
+            if place in other.graphs:
+                graph.follow(other.graphs[place])
+
     def _needed(self) -> Iterator[Derived]:
         """Yield what a replay is asked for."""
         for place, part in enumerate(self.lowered.parts):
@@ -217,6 +223,8 @@ class Templates:
     def _added(self, arrays: Mapping[str, ArrayType]) -> PlanTemplate | None:
         """Add a template, in place of the one that is of least use if there are many."""
         made = PlanTemplate.of(self._model, arrays, self._device, self._foreign_models)
+        if made is not None and self._templates:
+            made.follow(self._templates[0])
         self._failures += made is None
         fruitless = self._failures + sum(template.uses < 2 for template in self._templates)  # one is for its own shapes
         self._next = self._met + (1 if fruitless < _MOST_FRUITLESS else 2 * self._met)
