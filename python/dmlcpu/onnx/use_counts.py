@@ -21,6 +21,7 @@ _PASSING_ON: Final = frozenset({
     "Relu", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
     "Upsample",
 })  # fmt: skip
+_TAKING_PARTS: Final = frozenset({"Slice", "Split"})
 _TELLING_SHAPES: Final = frozenset({"Shape", "Size"})
 _NOTED: Final = _PASSING_ON | _TELLING_SHAPES | {"QuantizeLinear"}
 # Of a value that becomes more others, those that have been met tell enough.
@@ -89,6 +90,10 @@ class UseCounts:
     def is_calculated_with(self, name: str) -> bool:
         """Return whether the floats of a value are operands of arithmetic, or for the caller."""
         return self._calculating[name] > 0 or name in self._outputs
+
+    def is_sliced(self, name: str) -> bool:
+        """Return whether parts of a value are read, by Slice or Split."""
+        return any(node.operator in _TAKING_PARTS for node in self._noted.get(name, ()))
 
     def is_only_dequantized(self, name: str) -> bool:
         """Return whether a value is read by nodes that dequantize it alone."""

@@ -25,6 +25,7 @@ __all__ = [
     "on_each_float",
     "on_floats",
     "on_integers",
+    "pairs_turned",
 ]
 
 INTEGER_TYPES: Final = (INT32, INT64)
@@ -50,6 +51,19 @@ def on_each_float(lowering: Lowering, function: FloatUnary, tensor: Tensor, **pa
     """Add a function of each element of a FLOAT32 tensor, with its alpha and beta where it has these."""
     bits = {name: (float_bits(np.float32(number)),) for name, number in parameters.items()}
     return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (function,), **bits})
+
+
+def pairs_turned(lowering: Lowering, x: Tensor, cosines: Tensor, sines: Tensor, axis: int) -> Tensor:
+    """Add a rotation: pairs of FLOAT32 elements turned by angles.
+
+    Args:
+        lowering: Where it is added.
+        x: Along one axis the two elements of pairs.
+        cosines, sines: Of the angles, broadcast to x.
+        axis: The axis.
+    """
+    angles = (lowering.expanded(each, x.shape) for each in (cosines, sines))
+    return lowering.emit("ROTARY_EMBEDDING", [x, *angles], FLOAT32, x.shape, {"axis": (axis,)})
 
 
 def broadcast(lowering: Lowering, value: Elements, shape: tuple[int, ...]) -> Elements:

@@ -16,7 +16,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention.heads import in_heads, out_of_heads
-from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_integers
+from dmlcpu.onnx.rules.element_operators import INTEGER_TYPES, on_integers, pairs_turned
 from dmlcpu.onnx.rules.movement.gathered_values import chosen_by
 from dmlcpu.onnx.rules.movement.moved_values import join, reshaped, sliced_along
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
@@ -110,13 +110,9 @@ class Turns:
         pairs = elements // 2
         axis, sizes = (4, (pairs, 2)) if self._is_interleaved else (3, (2, pairs))
         of_pairs = (images, count, tokens, *sizes)
-        angles = (lowering.once([each], _for_pairs, axis) for each in (self._cosines, self._sines))
-        inputs = [
-            computed(lowering, reshaped(lowering, heads, of_pairs)),
-            *(lowering.expanded(each, of_pairs) for each in angles),
-        ]
-        turned = lowering.emit("ROTARY_EMBEDDING", inputs, FLOAT32, of_pairs, {"axis": (axis,)})
-        return lowering.reshaped(turned, heads.shape)
+        cosines, sines = (lowering.once([each], _for_pairs, axis) for each in (self._cosines, self._sines))
+        x = computed(lowering, reshaped(lowering, heads, of_pairs))
+        return lowering.reshaped(pairs_turned(lowering, x, cosines, sines, axis), heads.shape)
 
 
 def _in_heads(lowering: Lowering, node: Node, x: Value, pairs: int) -> Value:

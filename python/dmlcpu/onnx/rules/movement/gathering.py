@@ -1,8 +1,9 @@
-"""Elements chosen along axes by indices: Gather, GatherElements and Slice."""
+"""Elements chosen along axes by indices: Gather, GatherElements, and what Slice has, which may begin a function."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from dmlcpu.onnx.rules.movement.moved_values import sliced
 from dmlcpu.onnx.rules.operands import axis_within, integers, present
 from dmlcpu.onnx.values import Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "places_of", "slice_"]
 
 
 def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -53,8 +54,24 @@ def _places_backwards(start: int, end: int, step: int, length: int) -> Array:
     return np.arange(first, last, step)
 
 
-def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Slice."""
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Which elements a Slice has.
+
+    Attributes:
+        starts, steps, shape: Along each axis the first element, from one to the next, and how many; where steps are
+            below 0 all.
+        backwards: Of those the places, by axis.
+    """
+
+    starts: Sequence[int]
+    steps: Sequence[int]
+    shape: Sequence[int]
+    backwards: Mapping[int, Array | Derived]
+
+
+def places_of(node: Node, inputs: Sequence[Value | None]) -> _Places:
+    """Return which elements a Slice has."""
     value = present(inputs[0])
     rank = len(value.shape)
     if node.version < 10:
@@ -76,12 +93,17 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         else:
             first, last = (min(max(place + length if place < 0 else place, 0), length) for place in (start, end))
             begin[axis], stride[axis], shape[axis] = first, step, max(-(-(last - first) // step), 0)
-    part = sliced(lowering, value, begin, stride, shape)
-    return [gathered(lowering, part, backwards) if backwards else part]
+    return _Places(begin, stride, shape, backwards)
+
+
+def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Slice."""
+    places = places_of(node, inputs)
+    part = sliced(lowering, present(inputs[0]), places.starts, places.steps, places.shape)
+    return [gathered(lowering, part, places.backwards) if places.backwards else part]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Gather"): gather,
     ("", "GatherElements"): gather_elements,
-    ("", "Slice"): slice_,
 }

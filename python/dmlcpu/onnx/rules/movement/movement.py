@@ -26,7 +26,7 @@ from dmlcpu.onnx.rules.operands import (
 from dmlcpu.onnx.values import Value, as_value
 from dmlcpu.shown_values import counted
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "concat", "reshape", "unsqueeze"]
 
 
 def reshape(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

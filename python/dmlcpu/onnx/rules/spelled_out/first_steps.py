@@ -1,4 +1,4 @@
-"""Nodes that may begin a function that is spelled out: Add, Mul, Div, Pow, Sigmoid, HardSigmoid and ReduceMean."""
+"""Nodes that may begin a function that is spelled out: arithmetic, Sigmoid, HardSigmoid, ReduceMean and Slice."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.element_wise.arithmetic import binary, power
+from dmlcpu.onnx.rules.movement.gathering import places_of, slice_
 from dmlcpu.onnx.rules.operands import computed_floats, number_of, present
 from dmlcpu.onnx.rules.pooling.pooled_values import StackedSum
 from dmlcpu.onnx.rules.reduction.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.rules.spelled_out.gelu import GELU_STEPS
 from dmlcpu.onnx.rules.spelled_out.hard_swish import HARD_SWISH_STEPS, SHIFT, is_sixth
 from dmlcpu.onnx.rules.spelled_out.normalization import NORMALIZATION_STEPS, trailing_axes
+from dmlcpu.onnx.rules.spelled_out.rotation import ROTATION_STEPS, are_angles, part_of_pairs
 from dmlcpu.onnx.rules.spelled_out.steps import Form, Kind, Step
 from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
-_FOLLOWING: Final = {**NORMALIZATION_STEPS, **GELU_STEPS, **HARD_SWISH_STEPS}
+_FOLLOWING: Final = {**NORMALIZATION_STEPS, **GELU_STEPS, **HARD_SWISH_STEPS, **ROTATION_STEPS}
 
 
 def shifted(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -45,7 +47,10 @@ def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
 
 
 def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Mul and Div; by a number they may begin a GELU, by 1 they are nothing, and a square may begin a normalization."""
+    """Mul and Div; by a number they may begin a GELU, by 1 they are nothing.
+
+    A square may begin a normalization, a product with as many numbers as a head has elements a rotation.
+    """
     if len(inputs) != 2:
         return binary(lowering, node, inputs)
     a, b = inputs
@@ -59,6 +64,10 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         if math.prod(x.shape) == 1 or len(other.shape) > len(x.shape):
             continue  # a scale, or axes more than x has
         return [x if number == 1 else _begun(lowering, binary, node, inputs, x, Form(kind, factor=number))]
+    if kind == Kind.PRODUCT:
+        for name, (x, angles) in zip(node.inputs, pairs, strict=True):
+            if lowering.uses.is_sliced(name) and _is_float(x) and are_angles(angles, x):
+                return [_begun(lowering, binary, node, inputs, x, Form(Kind.BY_COSINES, angles=angles))]
     return binary(lowering, node, inputs)
 
 
@@ -88,12 +97,31 @@ def hard_sigmoid(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     return element_wise(lowering, node, inputs)
 
 
+def sliced(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Slice; a part of what also is multiplied may begin a rotation."""
+    x = inputs[0]
+    if _is_float(x) and lowering.uses.is_calculated_with(node.inputs[0]):
+        places = places_of(node, inputs)
+        form = part_of_pairs(x, places.starts, places.steps, places.shape)
+        if form is not None and not places.backwards:
+            return [_begun(lowering, slice_, node, inputs, x, form, tuple(places.shape))]
+    return slice_(lowering, node, inputs)
+
+
 def _is_float(value: Value | None) -> TypeGuard[Tensor | Deferred]:
     return isinstance(value, Tensor | Deferred) and value.dtype == np.float32
 
 
-def _begun(lowering: Lowering, rule: Rule, node: Node, inputs: Sequence[Value | None], x: Value, form: Form) -> Step:
-    return Step(lowering, rule, node, inputs, x, form, _FOLLOWING)
+def _begun(
+    lowering: Lowering,
+    rule: Rule,
+    node: Node,
+    inputs: Sequence[Value | None],
+    x: Value,
+    form: Form,
+    shape: tuple[int, ...] | None = None,
+) -> Step:
+    return Step(lowering, rule, node, inputs, x, form, _FOLLOWING, shape)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
@@ -104,4 +132,5 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Sigmoid"): sigmoid,
     ("", "HardSigmoid"): hard_sigmoid,
     ("", "ReduceMean"): mean,
+    ("", "Slice"): sliced,
 }

@@ -62,6 +62,14 @@ class Kind(Enum):
     CLIPPED = auto()
     SIX_TIMES = auto()
     SIXTH = auto()
+    # Rotation of pairs of elements: x * cosines + turned * sines, of which turned has for the first element of a pair
+    # the second one, negated, and for the second one the first
+    PART = auto()
+    NEGATED_PART = auto()
+    NEIGHBOURS = auto()
+    TURNED = auto()
+    BY_SINES = auto()
+    BY_COSINES = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,8 @@ class Form:
         epsilon: What is added to a variance, or a mean of squares.
         factor: Of x, or of its power; of a quotient the divisor; of a sum of x and its cube the factor of x.
         cubic: The factor of the cube then.
+        first, distance: The first of those elements along the last axis that a part has, and from one to the next.
+        angles: Sines or cosines of angles.
     """
 
     kind: Kind
@@ -83,6 +93,9 @@ class Form:
     epsilon: np.float32 = _ZERO
     factor: np.float32 = _ONE
     cubic: np.float32 = _ZERO
+    first: int = 0
+    distance: int = 1
+    angles: Value | None = None
 
 
 class Step(Deferred):
@@ -93,6 +106,7 @@ class Step(Deferred):
         rule: By which it is computed then.
         node, inputs: What the rule is given.
         following: What comes next, by the kind of a step and the operator that reads it.
+        shape: Of what has neither the shape of x nor that of its mean.
 
     Attributes:
         lowering: The same.
@@ -111,11 +125,12 @@ class Step(Deferred):
         x: Value,
         form: Form,
         following: Mapping[tuple[Kind, str], Following],
+        shape: tuple[int, ...] | None = None,
     ) -> None:
         self.lowering, self._rule, self._node, self._inputs = lowering, rule, node, inputs
         self.x, self.form, self._following = x, form, following
         self._result: Value | None = None
-        self.shape = x.shape[: len(x.shape) - form.axes] + (1,) * form.axes
+        self.shape = x.shape[: len(x.shape) - form.axes] + (1,) * form.axes if shape is None else shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Compute it as the node says, and quantize."""
@@ -144,10 +159,18 @@ class Step(Deferred):
             return None  # a number of more axes gives them to the result
         return follow(self, node, inputs)
 
-    def next(self, rule: Rule, node: Node, inputs: Sequence[Value | None], kind: Kind, **changed: Any) -> Step:
+    def next(
+        self,
+        rule: Rule,
+        node: Node,
+        inputs: Sequence[Value | None],
+        kind: Kind,
+        shape: tuple[int, ...] | None = None,
+        **changed: Any,
+    ) -> Step:
         """Return the step that a node is, which reads this one, and is of its form but for what is given."""
         form = replace(self.form, kind=kind, **changed)
-        return Step(self.lowering, rule, node, inputs, self.x, form, self._following)
+        return Step(self.lowering, rule, node, inputs, self.x, form, self._following, shape)
 
     def is_beside(self, value: Value | None, kind: Kind) -> TypeGuard[Step]:
         """Whether a value is another step of the same function."""
