@@ -63,6 +63,7 @@ class Placer {
   void place_parts(const GraphNode& node);
   void place_source(const GraphNode& node);
   bool is_free(std::size_t value) const;
+  bool reshapes_free(std::size_t value) const;
   void resolve_view(const NodePointer& node);
   void add_operator(const NodePointer& node);
   std::optional<Placement> view_of(const GraphNode& node, const Placement& input) const;
@@ -162,7 +163,7 @@ void Placer::place_parts(const GraphNode& node) {
   if (!places_[output]) places_[output] = allocate_value(output);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const std::size_t value = *node.inputs[i];
-    if (is_free(value)) places_[value] = part_of_whole(node, i);
+    if (is_free(value) || reshapes_free(value)) places_[value] = part_of_whole(node, i);
   }
 }
 
@@ -185,6 +186,14 @@ void Placer::place_source(const GraphNode& node) {
 bool Placer::is_free(std::size_t value) const {
   const GraphNode* producer = producers_[value];
   return !places_[value] && !reinterpreted_[value] && (!producer->is_view() || producer->joins_inputs());
+}
+
+// Whether a value has no place yet, and is a RESHAPE of one that can be written where this value is to be.
+bool Placer::reshapes_free(std::size_t value) const {
+  const GraphNode* producer = producers_[value];
+  if (places_[value] || reinterpreted_[value] || producer->view != View::reshape) return false;
+  const std::size_t source = *producer->inputs[0];
+  return is_free(source) && !channels_last_[source];
 }
 
 Placement Placer::part_of_whole(const GraphNode& node, std::size_t input) const {

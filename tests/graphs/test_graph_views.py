@@ -63,6 +63,35 @@ def test_a_value_is_each_part_of_a_join_that_it_is(devices: Devices, random_numb
         np.testing.assert_array_equal(compiled.dispatch(input_0=x), expected, label)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "copies"),
+    [((3, 4, 2), 1, 1), ((3, 4, 2), 2, 1), ((3, 8), 1, 1), ((4, 6), 0, 1), ((4, 6), 1, 2)],
+    ids=str,
+)
+def test_what_is_reshaped_is_written_into_its_place_in_a_join(
+    devices: Devices, random_numbers: Rng, shape: tuple[int, ...], axis: int, copies: int
+) -> None:
+    """Where strides can say it; what is bound is copied, and the reshaped values are read by others, too."""
+    x = random_numbers.normal(0, 1, (3, 2, 2, 2)).astype(np.float32)
+    given = random_numbers.normal(0, 1, shape).astype(np.float32)
+    expected = np.concatenate([-x.reshape(shape), given], axis)
+    for label, device in devices.items():
+        graph = NativeGraph()
+        pairs = graph.add_input("input_0", TensorDesc.from_array(x))
+        other = graph.add_input("input_1", TensorDesc.from_array(given))
+        [y] = graph.add_node("ELEMENT_WISE_UNARY", [pairs], [TensorDesc.from_array(x)], NEGATE)
+        part = graph.add_view("RESHAPE", [y], shape)
+        [again] = graph.add_node("ELEMENT_WISE_UNARY", [part], [TensorDesc.from_array(given)], NEGATE)
+        whole = graph.add_view("JOIN", [part, other], expected.shape, {"axis": (axis,)})
+        graph.mark_output(whole, "output_0", TensorDesc.from_array(expected))
+        graph.mark_output(again, "output_1", TensorDesc.from_array(given))
+        compiled = CompiledGraph(device, graph)
+        assert compiled.describe().count("COPY") == copies, label
+        results = compiled.dispatch(input_0=x, input_1=given)
+        np.testing.assert_array_equal(results[0], expected, label)
+        np.testing.assert_array_equal(results[1], x.reshape(shape), label)
+
+
 def test_slices_and_transpositions_are_read_in_place(devices: Devices, random_numbers: Rng) -> None:
     x = codes(random_numbers, (2, 12, 7, 8))
     first, second = permuting_filter(random_numbers, 12), permuting_filter(random_numbers, 6)
