@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, coded, floats, steps_of
+from onnx_models import Builder, assert_like_onnxruntime, coded, codes, floats, steps_of
 
 Array = NDArray[Any]
 
@@ -87,6 +87,21 @@ def test_rotations(random_numbers: np.random.Generator, is_interleaved: bool, or
     assert steps_of(builder) == ["ROTARY_EMBEDDING"]
 
 
+@pytest.mark.parametrize("is_interleaved", [False, True], ids=["halves", "neighbours"])
+def test_rotations_of_codes(random_numbers: np.random.Generator, is_interleaved: bool) -> None:
+    """As static quantizers leave them that quantize products alone: codes are dequantized once."""
+    builder = Builder()
+    shapes = {"x": SHAPE, "c": (BATCH, 1, TOKENS, SIZE), "s": (TOKENS, SIZE)}
+    x, *angles = (builder.input("uint8" if name == "x" else "float32", shapes[name], name) for name in shapes)
+    value = builder.dequantized(x, 0.05, np.uint8(120))
+    swapped = turned_neighbours(builder, value) if is_interleaved else turned(builder, value)
+    builder.output(rotated(builder, value, swapped, (angles[0], angles[1])), "float32")
+    feeds = {name: floats(random_numbers, shapes[name]) for name in "cs"} | {"x": codes(random_numbers, "uint8", SHAPE)}
+    dequantized = (feeds["x"].astype(np.float32) - 120) * np.float32(0.05)
+    assert_exact(builder, feeds, expected_of(dequantized, feeds["c"], feeds["s"], is_interleaved))
+    assert steps_of(builder) == ["ELEMENT_WISE_DEQUANTIZE_LINEAR", "ROTARY_EMBEDDING"]
+
+
 @pytest.mark.parametrize("shape", [(TOKENS, SIZE), (1, 1, TOKENS, SIZE), SHAPE, (SIZE,)], ids=str)
 @pytest.mark.parametrize("is_constant", [False, True])
 def test_shapes_of_angles(random_numbers: np.random.Generator, shape: tuple[int, ...], is_constant: bool) -> None:
@@ -147,26 +162,29 @@ def test_steps_that_are_read_besides(random_numbers: np.random.Generator, is_int
     builder.output(rotated(builder, x, swapped, angles), "float32")
     builder.output(builder.nodes[read].output[0], "float32")
     assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
-    assert "ROTARY_EMBEDDING" in steps_of(builder)
+    # Parts that the caller reads begin none.
+    assert ("ROTARY_EMBEDDING" in steps_of(builder)) == (read > 1)
 
 
 ALMOST = (
-    "first negated", "order", "other x", "other part", "axis", "difference", "quotient", "three", "read besides",
-    "one number for a head", "more images", "of codes", "every second of halves",
+    "first negated", "order", "other x", "other part", "axis", "difference", "quotient", "three", "multiplied codes",
+    "one number for a head", "more images", "of codes", "of coded parts", "every second of halves",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("changed", ALMOST)
 def test_almost_rotations(random_numbers: np.random.Generator, changed: str) -> None:
-    """Nodes like those of a rotation, which are none; and of one whose x is codes."""
+    """Nodes like those of a rotation, which are none, but for one of dequantized codes."""
     builder = Builder()
     x, y = (builder.input("float32", SHAPE, name) for name in "xy")
-    value = coded(builder, x) if changed == "of codes" else x
+    value = coded(builder, x) if "code" in changed else x
     axis, half = (-2, 2) if changed == "axis" else (-1, SIZE // 2)
     first = part(builder, value, 0, half, axis=axis)
     second = part(builder, y if changed == "other part" else value, half, LARGEST, axis=axis)
     if changed == "every second of halves":
         first, second = part(builder, value, 0, LARGEST, 2), part(builder, value, 1, LARGEST, 2)
+    if changed == "of coded parts":
+        first, second = coded(builder, first), coded(builder, second)
     if changed == "first negated":
         parts = [second, builder.node("Neg", [first])]
     else:
@@ -179,8 +197,11 @@ def test_almost_rotations(random_numbers: np.random.Generator, changed: str) -> 
     by_cosines = builder.node("Mul", [y if changed == "other x" else value, cosines])
     by_sines = builder.node("Div" if changed == "quotient" else "Mul", [swapped, 2 + np.abs(sines)])
     builder.output(builder.node("Sub" if changed == "difference" else "Add", [by_cosines, by_sines]), "float32")
-    if changed == "read besides":
-        builder.output(builder.node("Mul", [part(builder, value, 0, half), np.float32(2)]), "float32")
+    if changed == "multiplied codes":
+        builder.output(coded(builder, builder.node("Mul", [first, np.float32(0.75)])), "float32")
     feeds = {name: floats(random_numbers, SHAPE) for name in "xy"}
     assert_like_onnxruntime(builder.build(), feeds)
-    assert ("ROTARY_EMBEDDING" in steps_of(builder)) == (changed == "read besides")
+    steps = steps_of(builder)
+    assert ("ROTARY_EMBEDDING" in steps) == (changed == "of codes")
+    # Parts of codes are codes: x alone is quantized.
+    assert steps.count("ELEMENT_WISE_QUANTIZE_LINEAR") == ("code" in changed)

@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.spelled_out.hard_swish import HARD_SWISH_STEPS, SHIFT, is
 from dmlcpu.onnx.rules.spelled_out.normalization import NORMALIZATION_STEPS, trailing_axes
 from dmlcpu.onnx.rules.spelled_out.rotation import ROTATION_STEPS, are_angles, part_of_pairs
 from dmlcpu.onnx.rules.spelled_out.steps import Form, Kind, Step
-from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
+from dmlcpu.onnx.values import AffineTable, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -66,7 +66,7 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         return [x if number == 1 else _begun(lowering, binary, node, inputs, x, Form(kind, factor=number))]
     if kind == Kind.PRODUCT:
         for name, (x, angles) in zip(node.inputs, pairs, strict=True):
-            if lowering.uses.is_sliced(name) and _is_float(x) and are_angles(angles, x):
+            if x is not None and lowering.uses.is_sliced(name) and _may_rotate(x) and are_angles(angles, x):
                 return [_begun(lowering, binary, node, inputs, x, Form(Kind.BY_COSINES, angles=angles))]
     return binary(lowering, node, inputs)
 
@@ -98,14 +98,18 @@ def hard_sigmoid(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 
 
 def sliced(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Slice; a part of what also is multiplied may begin a rotation."""
-    x = inputs[0]
-    if _is_float(x) and lowering.uses.is_calculated_with(node.inputs[0]):
+    """Slice; a part of what also is multiplied may begin a rotation, unless it is an operand of arithmetic itself."""
+    x, is_operand = inputs[0], lowering.uses.is_calculated_with
+    if x is not None and _may_rotate(x) and is_operand(node.inputs[0]) and not is_operand(node.outputs[0]):
         places = places_of(node, inputs)
         form = part_of_pairs(x, places.starts, places.steps, places.shape)
         if form is not None and not places.backwards:
             return [_begun(lowering, slice_, node, inputs, x, form, tuple(places.shape))]
     return slice_(lowering, node, inputs)
+
+
+def _may_rotate(x: Value) -> bool:
+    return _is_float(x) or isinstance(x, AffineTable)
 
 
 def _is_float(value: Value | None) -> TypeGuard[Tensor | Deferred]:
