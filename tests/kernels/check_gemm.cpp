@@ -34,11 +34,11 @@ void check_random(Check& check, std::size_t runs, std::size_t m, std::size_t n, 
                         check.one_in(3), check.one_in(2), segments});
 }
 
-// Pairs of b that some kernels multiply otherwise.
-void check_pairs_of_right(Check& check) {
+// Pairs of codes that some kernels multiply otherwise.
+void check_pairs(Check& check) {
   const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
-  for (const Data data :
-       {Data::pairs, Data::pairs_but_one, Data::quads, Data::quads_but_some, Data::quads_and_others}) {
+  for (const Data data : {Data::pairs, Data::pairs_but_one, Data::quads, Data::quads_but_some, Data::quads_and_others,
+                          Data::small_left}) {
     for (const std::size_t k : Sizes{kr, round_up(70, kr), round_up(700, kr)}) {
       for (const std::size_t m : Sizes{std::size_t{1}, mr - 1, mr, 2 * mr + 1, std::size_t{40}}) {
         for (const std::size_t n : Sizes{1, 3, nr / 2 - 1, nr / 2, nr / 2 + 1, nr, 2 * nr + 4, 3 * nr - 3}) {
@@ -96,12 +96,12 @@ void check_large_operands(Check& check) {
   }
   check_random(check, 5, 14, 300, round_up(1400, kr), 16);
   // Many quads, and in many segments; more than a kernel may keep.
-  for (const Data data : {Data::quads_but_some, Data::quads_and_others}) {
+  for (const Data data : {Data::quads_but_some, Data::quads_and_others, Data::small_left}) {
     for (const std::size_t segments : Sizes{3, 64, 65, 70}) {
       const std::size_t k = round_up(segments < 10 ? 1100 : 40, kr);
       check_product(check, {1, 30, nr + 3, k, 0, 0, 0, data, true, false, false, segments});
     }
-    for (const std::size_t k : Sizes{10232, 10240, 10244}) {
+    for (const std::size_t k : Sizes{4608, 4612, 10232, 10240, 10244}) {
       check_product(check, {1, 30, nr + 3, round_up(k, kr), 0, 0, 0, data, false, false, false, 1});
     }
   }
@@ -262,7 +262,7 @@ void check_gemm(Check& check) {
                                         : gemm.most_exact_terms == 0 && gemm.least_columns == gemm.nr);
   check_tiles(check);
   check_overflow(check);
-  check_pairs_of_right(check);
+  check_pairs(check);
   check_terms(check);
   check_short_runs(check);
   check_large_operands(check);

@@ -12,7 +12,16 @@ namespace {
 // The code of a that makes the largest products.
 std::uint8_t extreme_code(bool a_is_signed) { return a_is_signed ? 128 : 255; }
 
+void fill_small(Check& check, std::vector<std::uint8_t>& a) {
+  const auto apart = check.one_of<std::size_t>({10, 60, 200, 1000});
+  for (std::uint8_t& code : a) {
+    code = check.one_in(apart) ? check.one_of<std::uint8_t>({128, 255, static_cast<std::uint8_t>(check.code() | 128)})
+                               : check.one_of<std::uint8_t>({127, 127, static_cast<std::uint8_t>(check.below(128))});
+  }
+}
+
 void fill_left(Check& check, Data data, bool a_is_signed, std::vector<std::uint8_t>& a) {
+  if (data == Data::small_left) return fill_small(check, a);
   const bool is_random = data == Data::random;
   const bool is_mixed = data != Data::most_positive && data != Data::most_negative;
   for (std::uint8_t& code : a)
@@ -30,6 +39,22 @@ void fill_quads(Check& check, bool all, std::vector<std::uint8_t>& b) {
   }
 }
 
+// Any codes, or such that are small but for some fours of an eight, whose sums are 258 or 259.
+void fill_large_quads(Check& check, std::vector<std::uint8_t>& b) {
+  const auto kind = check.below(3);
+  for (std::uint8_t& code : b) {
+    const int any = kind == 1 ? check.one_of<int>({127, -128, check.code()}) : check.code();
+    code = static_cast<std::uint8_t>(kind != 0 ? any : static_cast<int>(check.below(61)) - 30);
+  }
+  const std::size_t step = 4 * check.table.gemm->nr;
+  for (std::size_t i = 0; kind == 0 && i < b.size() / (2 * step); ++i) {
+    const std::size_t at = 2 * step * i + 2 * check.below(step / 2);
+    const int sign = check.one_of<int>({1, -1});
+    b[at] = b[at + 1] = b[at + step] = static_cast<std::uint8_t>(sign * 65);
+    b[at + step + 1] = static_cast<std::uint8_t>(sign * check.one_of<int>({63, 63, 64}));
+  }
+}
+
 // Neighbours that do not fit together, in about one of sixteen lines.
 void spoil_pairs(Check& check, std::vector<std::uint8_t>& b) {
   for (std::size_t i = 0; i < b.size() / 1024; ++i) {
@@ -44,6 +69,8 @@ void fill_right(Check& check, Data data, std::vector<std::uint8_t>& b) {
     for (std::uint8_t& code : b) code = check.code();
   } else if (data == Data::quads || data == Data::quads_but_some || data == Data::quads_but_last) {
     fill_quads(check, data != Data::quads_but_some, b);
+  } else if (data == Data::small_left) {
+    fill_large_quads(check, b);
   } else if (data == Data::quads_and_others) {
     fill_quads(check, false, b);
     spoil_pairs(check, b);

@@ -9,7 +9,8 @@ namespace dmlcpu::test {
 
 // Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly. The
 // sum of four codes, positive or negative, is within +-128 in quads, or in all but some of them, which are pairs.
-// One pair alone, in the last four k of each panel's second half, is beyond in quads_but_last.
+// One pair alone, in the last four k of each panel's second half, is beyond in quads_but_last. small_left has any codes
+// in b, or small ones but for quads of about twice the sum, and codes up to 127 in a, but for few, some, or many.
 enum class Data {
   random,
   most_positive,
@@ -19,7 +20,8 @@ enum class Data {
   quads,
   quads_but_some,
   quads_but_last,
-  quads_and_others  // pairs that are no part of a quad, and some that are no pair
+  quads_and_others,  // pairs that are no part of a quad, and some that are no pair
+  small_left
 };
 
 // Multipliers and activation sums: of any size, or as networks have them (below 1, and up to 2^23, the most that a

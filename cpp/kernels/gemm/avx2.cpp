@@ -11,8 +11,8 @@
 // a are widened into a buffer, some hundred k at a time, once for many panels. Bound by the vector ports, as additions
 // go to those of products, too.
 //
-// Filters of small codes are quicker: where neighbours in k are small enough together, vpmaddubsw does not saturate
-// (avx2_step_order.inl.h).
+// Small codes are quicker: where neighbours in k of the filter are small enough together, vpmaddubsw does not saturate
+// (avx2_step_order.inl.h), nor where activations are (avx2_clipped_terms.inl.h).
 #include <immintrin.h>
 
 #include <cstring>
@@ -45,6 +45,7 @@ inline __m256i broadcast(const std::uint8_t* codes) noexcept {
   return _mm256_set1_epi32(four);
 }
 
+#include "kernels/gemm/avx2_step_adder.inl.h"
 #include "kernels/gemm/avx2_step_order.inl.h"
 
 // Some terms of the sums of a tile: a's, widened, and where the terms of b stand in a panel, in pieces.
@@ -252,6 +253,7 @@ void multiply_all_widened(const GemmBlock& block) noexcept {
   }
 }
 
+#include "kernels/gemm/avx2_clipped_terms.inl.h"
 #include "kernels/gemm/avx2_ordered_steps.inl.h"
 
 // Whether a block has all segments of its panels, in their order.

@@ -1,5 +1,5 @@
 // Products of filters of small codes for avx2.cpp, by vpmaddubsw.
-// Included inside the unnamed namespace of that file, behind multiply_widened and avx2_step_order.inl.h.
+// Included inside the unnamed namespace of that file, behind multiply_widened and avx2_clipped_terms.inl.h.
 
 // Where the terms of a step are, from the beginning of a row of a and of a panel.
 template <class Offset>
@@ -68,73 +68,6 @@ class StepsInSegments {
   Step by_number_[kMostSteps], in_order_[kMostSteps];
   const Step* first_[4];
   bool are_fours_;
-};
-
-// Adds steps of a panel, or of half of it, to the sums of a tile: by three operations for 32 products, five for 64 of
-// eight k, six for 32 that are split, and nothing to widen. a is the first row's.
-template <std::size_t rows, std::size_t halves>
-class StepAdder {
- public:
-  explicit StepAdder(std::size_t a_row_stride) noexcept
-      : a_row_stride_(a_row_stride), ones_i16x16_(_mm256_set1_epi16(1)) {}
-
-  __attribute__((always_inline)) void add_four(const std::uint8_t* a, const std::uint8_t* b,
-                                               __m256i (&acc_i32x8)[rows][halves]) const noexcept {
-#pragma GCC unroll 12
-    for (std::size_t row = 0; row < rows; ++row) {
-      const __m256i a_x32 = broadcast(a + row * a_row_stride_);
-      hide(b);
-#pragma GCC unroll 2
-      for (std::size_t half = 0; half < halves; ++half) {
-        add(_mm256_maddubs_epi16(a_x32, load_codes(b + 32 * half)), acc_i32x8[row][half]);
-      }
-    }
-  }
-
-  __attribute__((always_inline)) void add_eight(const std::uint8_t* a, const std::uint8_t* b,
-                                                __m256i (&acc_i32x8)[rows][halves]) const noexcept {
-#pragma GCC unroll 12
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::uint8_t* of_row = a + row * a_row_stride_;
-      const __m256i a0_x32 = broadcast(of_row), a1_x32 = broadcast(of_row + 4);
-      hide(b);
-#pragma GCC unroll 2
-      for (std::size_t half = 0; half < halves; ++half) {
-        add(_mm256_add_epi16(_mm256_maddubs_epi16(a0_x32, load_codes(b + 32 * half)),
-                             _mm256_maddubs_epi16(a1_x32, load_codes(b + 4 * kNr + 32 * half))),
-            acc_i32x8[row][half]);
-      }
-    }
-  }
-
-  __attribute__((always_inline)) void add_split(const std::uint8_t* a, const std::uint8_t* b,
-                                                __m256i (&acc_i32x8)[rows][halves]) const noexcept {
-    const __m256i even_u8x32 = _mm256_set1_epi16(0xff);
-#pragma GCC unroll 2
-    for (std::size_t half = 0; half < halves; ++half) {
-      const __m256i b_i8x32 = load_codes(b + 32 * half);
-      const __m256i b_even_i8x32 = _mm256_and_si256(even_u8x32, b_i8x32);
-      const __m256i b_odd_i8x32 = _mm256_andnot_si256(even_u8x32, b_i8x32);
-#pragma GCC unroll 12
-      for (std::size_t row = 0; row < rows; ++row) {
-        const __m256i a_x32 = broadcast(a + row * a_row_stride_);
-        add(_mm256_maddubs_epi16(a_x32, b_even_i8x32), acc_i32x8[row][half]);
-        add(_mm256_maddubs_epi16(a_x32, b_odd_i8x32), acc_i32x8[row][half]);
-      }
-    }
-  }
-
- private:
-  void add(__m256i sums_i16x16, __m256i& acc_i32x8) const noexcept {
-    acc_i32x8 = _mm256_add_epi32(acc_i32x8, _mm256_madd_epi16(sums_i16x16, ones_i16x16_));
-  }
-  // Keeps the compiler from holding b in registers, where all are the sums'.
-  static void hide(const std::uint8_t*& b) noexcept {
-    if constexpr (rows * halves > 10 && halves == 2) __asm__("" : "+r"(b));
-  }
-
-  std::size_t a_row_stride_;
-  __m256i ones_i16x16_;
 };
 
 // So many tiles one below the other, of a run by a panel; the first is given.
@@ -221,22 +154,30 @@ void multiply_in_order(const GemmBlock& block, const std::uint16_t* b_order, Ste
   PanelSteps found;
   for (std::size_t first = 0; first < block.n; first += columns) {
     const std::size_t end = block.n - first < columns ? block.n : first + columns;
-    std::size_t widened = first;  // panels from here on to before the next have yet to be
+    std::size_t waiting = first;  // panels from here on to before the next have yet to be multiplied, row by row
+    bool are_clipped = false;     // in this way, or else widened
+    const auto multiply_waiting = [&](std::size_t before) noexcept {
+      if (waiting == before) return;
+      are_clipped ? multiply_clipped(block, b_order, waiting, before) : multiply_widened(block, waiting, before);
+      waiting = before;
+    };
     for (std::size_t panel = first; panel < end; panel += kNr) {
       const StepOrder order = b_order != nullptr ? kept_order(b_order + panel / kNr * block.b_order_stride)
                                                  : found.order(block.b + panel / kNr * block.b_panel_stride,
                                                                block.b_offsets, block.segments, block.k);
-      if (!pays_in_order(block, order)) {
+      if (order.is_of_clipped || !pays_in_order(block, order)) {
         if (b_order == nullptr) break;
+        if (are_clipped != order.is_of_clipped) multiply_waiting(panel);
+        are_clipped = order.is_of_clipped;
         continue;
       }
-      if (widened != panel) multiply_widened(block, widened, panel);
-      widened = panel + kNr;
+      multiply_waiting(panel);
+      waiting = panel + kNr;
       steps.take(order);
       block.n - panel > 8 ? multiply_panel_in_order<2>(block, parts, panel, steps)
                           : multiply_panel_in_order<1>(block, parts_of_half, panel, steps);
     }
-    if (widened < end) multiply_widened(block, widened, end);
+    if (waiting < end) multiply_waiting(end);
   }
 }
 

@@ -17,6 +17,7 @@ struct StepRange {
 };
 struct StepOrder {
   StepRange eights, fours, splits;  // none where widening all terms is faster
+  bool is_of_clipped = false;       // activations, up to 127: then there are no splits
 
   bool is_empty() const noexcept { return eights.count() + fours.count() + splits.count() == 0; }
   // Whether all steps are of four k: then they need no order.
@@ -27,16 +28,24 @@ struct StepOrder {
 inline StepOrder kept_order(const std::uint16_t* order) noexcept {
   const std::uint16_t* steps = order + kOrderCounts;
   const std::uint16_t *fours = steps + order[0], *splits = fours + order[1];
-  return {{steps, fours}, {fours, splits}, {splits, splits + order[2]}};
+  return {{steps, fours}, {fours, splits}, {splits, splits + order[2]}, order[3] != 0};
 }
 
 // A split takes twice the time of others, and widening all of them 1.3 times: one step of so many may be split, and
 // some more at the beginning of a panel.
 constexpr std::size_t kMostSteps = 2560, kStepsOfSplit = 5, kLeastSteps = 32;
 
+// Where more than one of so many would be split, activations are clipped instead (avx2_clipped_terms.inl.h), a tile's
+// in a buffer that holds so many steps.
+constexpr std::size_t kClippedStepsOfSplit = 16, kMostClippedSteps = 1152;
+
 // Finds the order of a panel's steps.
 class PanelSteps {
  public:
+  // For activations of any codes, or up to 127: then pairs always fit, and sums of eights may be twice as large.
+  explicit PanelSteps(bool is_of_clipped = false) noexcept
+      : is_of_clipped_(is_of_clipped), most_(is_of_clipped ? kMostOfClipped : PairSums::kMost) {}
+
   // Segments begin at b_offsets in the panel, or follow each other if that is null. Steps that are too many for the
   // lists are not ordered: then all have to be of four k.
   StepOrder order(const std::uint8_t* panel, const std::size_t* b_offsets, std::size_t segments,
@@ -59,16 +68,19 @@ class PanelSteps {
         take_eight(step, b);
         if (kStepsOfSplit * splits_ > step + 2 + kLeastSteps) return {};
       }
-      if (k % 8 != 0) take_four(step++, !(pair_sums(b).fit() && pair_sums(b + 32).fit()));
+      if (k % 8 != 0) take_four(step++, !(all_fit(pair_sums(b).larger()) && all_fit(pair_sums(b + 32).larger())));
     }
     if (8U * eights_ <= step / 2U) take_eights_as_fours();
     return kStepsOfSplit * splits_ <= step ? found() : StepOrder{};
   }
 
  private:
+  // 127 * 258 fits 16 bits; pairs have 256 at most.
+  static constexpr short kMostOfClipped = 258;
+
   // Of the pairs in four k of 8 columns.
   static PairSums pair_sums(const std::uint8_t* b) noexcept { return PairSums(load_codes(b)); }
-  static bool all_fit(__m256i larger_i16x16) noexcept { return all_at_most(larger_i16x16, PairSums::kMost); }
+  bool all_fit(__m256i larger_i16x16) const noexcept { return all_at_most(larger_i16x16, most_); }
 
   static bool fits_by_pairs(const std::uint8_t* b, std::size_t k) noexcept {
     for (const std::uint8_t* end = b + k * kNr; b != end; b += 4 * kNr) {
@@ -78,8 +90,10 @@ class PanelSteps {
   }
 
   StepOrder found() const noexcept {
-    return {
-        {outer_, outer_ + eights_}, {inner_, inner_ + fours_}, {outer_ + (kMostSteps - splits_), outer_ + kMostSteps}};
+    return {{outer_, outer_ + eights_},
+            {inner_, inner_ + fours_},
+            {outer_ + (kMostSteps - splits_), outer_ + kMostSteps},
+            is_of_clipped_};
   }
 
   void take_eight(std::uint16_t step, const std::uint8_t* b) noexcept {
@@ -115,18 +129,29 @@ class PanelSteps {
   // Eights from the beginning and splits from the end, which together are no more than steps; fours.
   std::uint16_t outer_[kMostSteps], inner_[kMostSteps];
   std::size_t eights_, fours_, splits_;
+  bool is_of_clipped_;
+  short most_;
 };
 
-// Writes the order of a panel for blocks that have all of its segments.
-void order_steps(const std::uint8_t* panel, std::size_t segments, std::size_t k, std::uint16_t* order) noexcept {
-  PanelSteps steps;
-  const StepOrder found = steps.order(panel, nullptr, segments, k);
-  const StepRange ranges[] = {found.eights, found.fours, found.splits};
+void write_order(const StepOrder& steps, std::size_t count, std::uint16_t* order) noexcept {
+  const StepRange ranges[] = {steps.eights, steps.fours, steps.splits};
   std::uint16_t* next = order + kOrderCounts;
-  for (std::size_t i = 0; i < kOrderCounts; ++i) {
+  for (std::size_t i = 0; i < 3; ++i) {
     order[i] = static_cast<std::uint16_t>(ranges[i].count());
     for (const std::uint16_t step : ranges[i]) *next++ = step;
   }
-  const std::uint16_t* const end = order + kOrderCounts + segments * k / 4;
+  order[3] = steps.is_of_clipped ? 1 : 0;
+  const std::uint16_t* const end = order + kOrderCounts + count;
   while (next != end) *next++ = 0;
+}
+
+// Writes the order of a panel for blocks that have all of its segments.
+void order_steps(const std::uint8_t* panel, std::size_t segments, std::size_t k, std::uint16_t* order) noexcept {
+  const std::size_t count = segments * k / 4;
+  PanelSteps steps;
+  const StepOrder found = steps.order(panel, nullptr, segments, k);
+  const bool is_whole = !found.is_empty() && kClippedStepsOfSplit * found.splits.count() <= count;
+  if (is_whole || count > kMostClippedSteps) return write_order(found, count, order);
+  PanelSteps of_clipped(true);
+  write_order(of_clipped.order(panel, nullptr, segments, k), count, order);
 }

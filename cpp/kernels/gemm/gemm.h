@@ -46,8 +46,8 @@
 //      has the segments that order_steps was told, or leaves some out: then it is multiplied as if this were null.
 //      Where the counts are all 0 steps stay as they are; one single step alone stands for all, in their order:
 //
-//        panel 0:   [pairs of steps, single steps, steps apart: how many] [first step of each pair ...]
-//                   [single steps ...] [steps apart ...]
+//        panel 0:   [pairs of steps, single steps, steps apart: how many; 1: of codes up to 127]
+//                   [first step of each pair ...] [single steps ...] [steps apart ...]
 //
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel; zero points
 //      are signed codes, -128..127
@@ -115,7 +115,7 @@ struct GemmBlock {
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
 
 // Counts at the beginning of a panel's order, and steps behind them at most.
-inline constexpr std::size_t kOrderCounts = 3, kMostOrderedSteps = UINT16_MAX;
+inline constexpr std::size_t kOrderCounts = 4, kMostOrderedSteps = UINT16_MAX;
 
 // Of segments of k, in a panel that has no others; at most kMostOrderedSteps. Writes kOrderCounts elements and one for
 // each step, zeros behind those that it needs: equal panels have equal bytes.
