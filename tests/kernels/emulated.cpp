@@ -6,6 +6,9 @@
 namespace dmlcpu::emulated_amx_int8 {
 extern const GemmKernels gemm;
 }
+namespace dmlcpu::emulated_avx512_vbmi {
+extern const DepthwisePlanesKernels depthwise_planes;
+}
 namespace dmlcpu::emulated_avx512_vnni {
 extern const DepthwiseWindowKernels depthwise_window;
 extern const GemmKernels gemm;
@@ -33,6 +36,10 @@ std::vector<EmulatedKernels> emulated_kernels() {
   std::vector<EmulatedKernels> kernels;
 #if defined(DMLCPU_EMULATED_AMX_INT8)
   add(kernels, "amx_int8", "gemm", emulated_amx_int8::gemm, &KernelTable::gemm, check_gemm);
+#endif
+#if defined(DMLCPU_EMULATED_AVX512_VBMI)
+  add(kernels, "avx512_vbmi", "depthwise_planes", emulated_avx512_vbmi::depthwise_planes,
+      &KernelTable::depthwise_planes, check_depthwise_planes);
 #endif
 #if defined(DMLCPU_EMULATED_AVX512_VNNI)
   add(kernels, "avx512_vnni", "gemm", emulated_avx512_vnni::gemm, &KernelTable::gemm, check_gemm);

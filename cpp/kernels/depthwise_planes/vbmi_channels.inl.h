@@ -95,13 +95,20 @@ struct PlaneVectors {
         flip_u8x64(_mm512_set1_epi8(static_cast<char>(run.flip))) {}
 };
 
-// The bytes from a pointer on, those that may be read, flipped.
-template <bool are_readable, bool flips>
+// How bytes are loaded: where all of a load may be read, as they are or flipped; where not, by a mask, and flipped, if
+// by 0. Few blocks are masked, and each way is code that compiles for seconds.
+enum class Loads : std::uint8_t { as_they_are, flipped, masked };
+
+inline Loads loads_of(const DepthwisePlanesRun& run, bool are_readable) noexcept {
+  return !are_readable ? Loads::masked : run.input_flip == 0 ? Loads::as_they_are : Loads::flipped;
+}
+
+template <Loads loads>
 __attribute__((always_inline)) inline __m512i load_bytes(const std::uint8_t* from, const DepthwisePlanesRun& run,
                                                          const PlaneVectors& vectors) noexcept {
   const __m512i bytes_u8x64 =
-      are_readable ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi8(readable_mask(from, run), from);
-  return flips ? _mm512_xor_si512(bytes_u8x64, vectors.input_flip_u8x64) : bytes_u8x64;
+      loads == Loads::masked ? _mm512_maskz_loadu_epi8(readable_mask(from, run), from) : _mm512_loadu_si512(from);
+  return loads != Loads::as_they_are ? _mm512_xor_si512(bytes_u8x64, vectors.input_flip_u8x64) : bytes_u8x64;
 }
 
 // A filter that adds the codes of a group's columns.

@@ -11,7 +11,7 @@ struct Window {
   constexpr std::size_t waiting() const noexcept { return (size - 1) / row_stride; }
 };
 
-template <Window window, bool is_plain, bool flips>
+template <Window window, bool is_plain>
 class Descent {
  public:
   explicit Descent(const DepthwisePlanesRun& run) noexcept : run_(run), vectors_(run) {}
@@ -39,13 +39,21 @@ class Descent {
     const PlaneChannels channels = of_tile;  // a copy, which no store of a code might change
     for (std::size_t number = 0; number < run_.block_count; ++number) {
       const PlaneBlock block = run_.blocks[number];
-      channels.are_readable(run_, block) ? convolve_block<true>(block, channels)
-                                         : convolve_block<false>(block, channels);
+      switch (loads_of(run_, channels.are_readable(run_, block))) {
+        case Loads::as_they_are:
+          convolve_block<Loads::as_they_are>(block, channels);
+          break;
+        case Loads::flipped:
+          convolve_block<Loads::flipped>(block, channels);
+          break;
+        case Loads::masked:
+          convolve_block<Loads::masked>(block, channels);
+      }
     }
   }
 
   // The first steps begin outputs and the last ones end some; between them each does both.
-  template <bool are_readable>
+  template <Loads loads>
   void convolve_block(const PlaneBlock& block, const PlaneChannels& channels) const noexcept {
     State state;
     for (std::size_t group = 0; group < kGroups; ++group) {
@@ -55,17 +63,17 @@ class Descent {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kPlaneChannels; ++i) {
       state.rows[i] = channels.input + block.first +
-                      static_cast<std::ptrdiff_t>(i) * channel_step<are_readable>(channels) * run_.input_plane_step;
+                      static_cast<std::ptrdiff_t>(i) * channel_step<loads>(channels) * run_.input_plane_step;
     }
     __m512i complete_i32x16[kPlaneSteps][kPlaneChannels];
-    begin_steps<0, are_readable>(state, channels);
+    begin_steps<0, loads>(state, channels);
     std::size_t step = 0;
     for (; step + kWaiting < block.steps; ++step) {
-      add_step<0, kWaiting + 1, are_readable>(state, channels);
-      finish_step<are_readable>(state, channels, complete_i32x16[step]);
+      add_step<0, kWaiting + 1, loads>(state, channels);
+      finish_step<loads>(state, channels, complete_i32x16[step]);
     }
-    end_steps<1, are_readable>(state, channels, complete_i32x16, block.steps - kWaiting, step);
-    store_steps(complete_i32x16, channels, channel_step<are_readable>(channels), block);
+    end_steps<1, loads>(state, channels, complete_i32x16, block.steps - kWaiting, step);
+    store_steps(complete_i32x16, channels, channel_step<loads>(channels), block);
   }
 
   // Codes of all steps, which so fill the queue in front of the vector unit less than among what makes sums.
@@ -87,32 +95,32 @@ class Descent {
     }
   }
 
-  template <std::size_t number, bool are_readable>
+  template <std::size_t number, Loads loads>
   __attribute__((always_inline)) void begin_steps(State& state, const PlaneChannels& channels) const noexcept {
     if constexpr (number < kWaiting) {
-      add_step<0, number + 1, are_readable>(state, channels);
+      add_step<0, number + 1, loads>(state, channels);
       move_on<number + 1>(state);
-      begin_steps<number + 1, are_readable>(state, channels);
+      begin_steps<number + 1, loads>(state, channels);
     }
   }
 
-  template <std::size_t number, bool are_readable>
+  template <std::size_t number, Loads loads>
   __attribute__((always_inline)) void end_steps(State& state, const PlaneChannels& channels,
                                                 __m512i (*complete_i32x16)[kPlaneChannels], std::size_t first,
                                                 std::size_t step) const noexcept {
     if constexpr (number <= kWaiting) {
       if (first + number - 1 == step) {  // not so where a block has fewer steps than outputs wait
-        add_step<number, kWaiting + 1, are_readable>(state, channels);
-        finish_step<are_readable>(state, channels, complete_i32x16[step]);
+        add_step<number, kWaiting + 1, loads>(state, channels);
+        finish_step<loads>(state, channels, complete_i32x16[step]);
         ++step;
       }
-      end_steps<number + 1, are_readable>(state, channels, complete_i32x16, first, step);
+      end_steps<number + 1, loads>(state, channels, complete_i32x16, first, step);
     }
   }
 
-  template <bool are_readable>
+  template <Loads loads>
   __attribute__((always_inline)) static std::ptrdiff_t channel_step(const PlaneChannels& channels) noexcept {
-    return are_readable ? 1 : channels.step;
+    return loads == Loads::masked ? channels.step : 1;
   }
 
   // The outputs that have begun are those above the one that begins next.
@@ -129,33 +137,33 @@ class Descent {
   }
 
   // Adds the next rows of the input to outputs begin .. end - 1.
-  template <std::size_t begin, std::size_t end, bool are_readable>
+  template <std::size_t begin, std::size_t end, Loads loads>
   __attribute__((always_inline)) void add_step(State& state, const PlaneChannels& channels) const noexcept {
     if constexpr (begin == 0) {
 #pragma GCC unroll 4
       for (std::size_t i = 0; i < kPlaneChannels; ++i) {
-        const auto number = static_cast<std::ptrdiff_t>(i) * channel_step<are_readable>(channels);
+        const auto number = static_cast<std::ptrdiff_t>(i) * channel_step<loads>(channels);
         state.sums_i32x16[0][i] = _mm512_set1_epi32(channels.offset[number]);
         if constexpr (!is_plain) state.codes_i32x16[0][i] = _mm512_setzero_si512();
       }
     }
 #pragma GCC unroll 2
     for (std::size_t row = 0; row < window.row_stride; ++row) {
-      if (row + window.row_stride * begin < window.size) add_row<begin, end, are_readable>(state, channels, row);
+      if (row + window.row_stride * begin < window.size) add_row<begin, end, loads>(state, channels, row);
     }
   }
 
-  template <std::size_t begin, std::size_t end, bool are_readable>
+  template <std::size_t begin, std::size_t end, Loads loads>
   __attribute__((always_inline)) void add_row(State& state, const PlaneChannels& channels,
                                               std::size_t row) const noexcept {
     constexpr std::size_t kChannelBytes = window.size * kGroups * 4;
     const std::int8_t* const filters = read_anew(channels.filter);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kPlaneChannels; ++i) {
-      const __m512i bytes_u8x64 = load_bytes<are_readable, flips>(state.rows[i], run_, vectors_);
+      const __m512i bytes_u8x64 = load_bytes<loads>(state.rows[i], run_, vectors_);
       state.rows[i] += run_.row_step;
       const std::int8_t* const filter =
-          filters + static_cast<std::ptrdiff_t>(i * kChannelBytes) * channel_step<are_readable>(channels);
+          filters + static_cast<std::ptrdiff_t>(i * kChannelBytes) * channel_step<loads>(channels);
       __m512i codes_i32x16 = _mm512_setzero_si512();
 #pragma GCC unroll 2
       for (std::size_t group = 0; group < kGroups; ++group) {
@@ -182,10 +190,10 @@ class Descent {
     state.inside += kGroups;
   }
 
-  template <bool are_readable>
+  template <Loads loads>
   __attribute__((always_inline)) void finish_step(State& state, const PlaneChannels& channels,
                                                   __m512i* complete_i32x16) const noexcept {
-    const std::ptrdiff_t of_channel = channel_step<are_readable>(channels);
+    const std::ptrdiff_t of_channel = channel_step<loads>(channels);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kPlaneChannels; ++i) {
       complete_i32x16[i] = state.sums_i32x16[kWaiting][i];
@@ -202,13 +210,7 @@ class Descent {
   const PlaneVectors vectors_;
 };
 
-template <Window window, bool is_plain>
-void descend_codes(const DepthwisePlanesRun& run) noexcept {
-  run.input_flip == 0 ? Descent<window, is_plain, false>(run).convolve()
-                      : Descent<window, is_plain, true>(run).convolve();
-}
-
 template <Window window>
 void descend(const DepthwisePlanesRun& run) noexcept {
-  is_plain_run(run) ? descend_codes<window, true>(run) : descend_codes<window, false>(run);
+  is_plain_run(run) ? Descent<window, true>(run).convolve() : Descent<window, false>(run).convolve();
 }

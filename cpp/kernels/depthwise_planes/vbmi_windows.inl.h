@@ -3,7 +3,7 @@
 // Included inside the unnamed namespace of a kernel file, behind vbmi_channels.inl.h.
 
 // A size of 0 is any rows and columns.
-template <std::size_t size, bool is_plain, bool flips>
+template <std::size_t size, bool is_plain>
 class Windows {
  public:
   explicit Windows(const DepthwisePlanesRun& run) noexcept
@@ -43,12 +43,18 @@ class Windows {
   void convolve_block(const PlaneBlock& of_run, const PlaneTile& tile) const noexcept {
     const PlaneBlock block = of_run;
     const Taps taps(run_.orders + block.order, run_.inside + block.inside);
-    const bool is_readable = tile.is_readable(run_, block);
+    const Loads loads = loads_of(run_, tile.is_readable(run_, block));
     for (std::size_t i = 0; i < tile.size; ++i) {
       const PlaneChannels& channels = tile.channels[i];
-      is_readable          ? convolve_channels<1, true>(block, taps, channels)
-      : channels.step == 0 ? convolve_channels<0, false>(block, taps, channels)
-                           : convolve_channels<1, false>(block, taps, channels);
+      if (loads == Loads::as_they_are) {
+        convolve_channels<1, Loads::as_they_are>(block, taps, channels);
+      } else if (loads == Loads::flipped) {
+        convolve_channels<1, Loads::flipped>(block, taps, channels);
+      } else if (channels.step == 0) {
+        convolve_channels<0, Loads::masked>(block, taps, channels);
+      } else {
+        convolve_channels<1, Loads::masked>(block, taps, channels);
+      }
     }
   }
 
@@ -57,10 +63,10 @@ class Windows {
   };
 
   // step is 1, or 0 where all four are the same channel.
-  template <std::ptrdiff_t step, bool are_readable>
+  template <std::ptrdiff_t step, Loads loads>
   __attribute__((always_inline)) void convolve_channels(const PlaneBlock& block, const Taps& taps,
                                                         const PlaneChannels& channels) const noexcept {
-    const Sums sums = add_taps<step, are_readable>(block, taps, channels);
+    const Sums sums = add_taps<step, loads>(block, taps, channels);
     const __m512i codes_u8x64 =
         codes_of<is_plain>(sums.i32x16, channels.multiplier, step, vectors_.zero_point_i16x32, vectors_.flip_u8x64);
     store_codes<true>(channels.output + block.output, step * run_.output_plane_step, lane_mask(block.lanes),
@@ -69,7 +75,7 @@ class Windows {
 
   // Channels are innermost: what waits for each other's results is some instructions apart, as a processor looks for
   // others among a hundred at most.
-  template <std::ptrdiff_t step, bool are_readable>
+  template <std::ptrdiff_t step, Loads loads>
   __attribute__((always_inline)) Sums add_taps(const PlaneBlock& block, const Taps& taps,
                                                const PlaneChannels& channels) const noexcept {
     Sums sums, codes;
@@ -87,7 +93,7 @@ class Windows {
       __m512i bytes_u8x64[kPlaneChannels];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
-        bytes_u8x64[i] = load_bytes<are_readable, flips>(rows[i], run_, vectors_);
+        bytes_u8x64[i] = load_bytes<loads>(rows[i], run_, vectors_);
         rows[i] += run_.row_step;
       }
 #pragma GCC unroll 2
@@ -117,12 +123,7 @@ class Windows {
   const PlaneVectors vectors_;
 };
 
-template <std::size_t size, bool is_plain>
-void convolve_codes(const DepthwisePlanesRun& run) noexcept {
-  run.input_flip == 0 ? Windows<size, is_plain, false>(run).convolve() : Windows<size, is_plain, true>(run).convolve();
-}
-
 template <std::size_t size>
 void convolve_windows(const DepthwisePlanesRun& run) noexcept {
-  is_plain_run(run) ? convolve_codes<size, true>(run) : convolve_codes<size, false>(run);
+  is_plain_run(run) ? Windows<size, true>(run).convolve() : Windows<size, false>(run).convolve();
 }

@@ -230,6 +230,13 @@ __m512i emulated_insert(__m512i vector, const Part& part, std::size_t at) {
     return element_of<std::uint32_t>(a, element_of<std::uint32_t>(order, i) % 16);
   });
 }
+[[maybe_unused]] inline __m512i _mm512_mask_permutexvar_epi8(const __m512i& otherwise, __mmask64 mask,
+                                                             const __m512i& order, const __m512i& a) {
+  return vector_of<__m512i, std::uint8_t>([&](std::size_t i) __attribute__((always_inline)) {
+    return (mask >> i & 1) != 0 ? element_of<std::uint8_t>(a, element_of<std::uint8_t>(order, i) % 64U)
+                                : element_of<std::uint8_t>(otherwise, i);
+  });
+}
 [[maybe_unused]] inline __m512i _mm512_shuffle_i32x4(const __m512i& a, const __m512i& b, int order) {
   return vector_of<__m512i, std::uint32_t>([&](std::size_t i) __attribute__((always_inline)) {
     const std::size_t quarter = i / 4, from = static_cast<unsigned>(order) >> (2 * quarter) & 3;
