@@ -216,20 +216,35 @@ def test_memory_of_a_large_dispatch_goes_back_when_small_ones_follow() -> None:
     run_threads(1, work)
 
 
-# Sums of so many taps are sums of halves, and those of theirs.
+# Sums of so many taps are sums of halves, and those of theirs. Where AVX2 is all there is, activations that are mostly
+# small take the largest buffers, by filters of 8 bits in several segments.
 CALLS_ON_A_SMALL_STACK = """
 HALVED = onnx.parser.parse_model(
     '<ir_version: 9, opset_import: ["" : 19]> g (float[1,1,9,9] x) => (float[1,1,9,9] y) {{ y = AveragePool'
     '<kernel_shape=[1000000000,1000000000], pads=[999999999,999999999,0,0], count_include_pad=1>(x) }}'
 ).SerializeToString()
 
+generator = np.random.default_rng({seed})
+codes = np.where(generator.random((1, 12, 12, 512)) < 0.005, 200, 100).astype(np.uint8).transpose(0, 3, 1, 2)
+filters = generator.integers(-128, 128, (32, 512, 3, 3)).astype(np.int8)
+SMALL_ACTIVATIONS = dmlcpu.ConvolutionIntegerOperatorDesc(
+    input_tensor=dmlcpu.TensorDesc.from_array(codes),
+    input_zero_point_tensor=None,
+    filter_tensor=dmlcpu.TensorDesc.from_array(filters, flags=dmlcpu.TensorFlags.OWNED_BY_DML),
+    filter_zero_point_tensor=None,
+    output_tensor=dmlcpu.TensorDesc(dmlcpu.TensorDataType.INT32, (1, 32, 5, 5)),
+    strides=(2, 2), dilations=(1, 1), start_padding=(0, 0), end_padding=(0, 0), group_count=1,
+)
+
 def call():
-    generator = np.random.default_rng({seed})
     for isa in dmlcpu.available_isas():
         for threads in (1, 2):
             device = dmlcpu.Device(isa=isa, num_threads=threads)
             for desc in (*VALID_DESCS.values(), *LARGE_DESCS.values()):
                 dispatched(compiled(device, desc), **random_inputs(desc, generator))
+            convolution = compiled(device, SMALL_ACTIVATIONS)
+            convolution.initialize(filter_tensor=filters)
+            convolution.dispatch(input_tensor=codes)
             dmlcpu.InferenceSession(HALVED, device=device).run(None, {{"x": np.ones((1, 1, 9, 9), np.float32)}})
     print("done")
 

@@ -15,15 +15,17 @@ template <std::size_t rows>
 struct ClippedTerms {
   static constexpr std::size_t kRowStride = kMostClippedTerms + 64;  // no multiple of a page
 
+  static constexpr std::size_t kMostExcesses = 3 * kMostClippedSteps / 8;  // of more, widening takes less time
+
   alignas(32) std::uint8_t codes[rows][kRowStride];
-  std::uint8_t excess[kMostClippedTerms / 8][rows][4];  // of steps
-  std::uint16_t steps[kMostClippedTerms / 8];
+  std::uint8_t excess[kMostExcesses][rows][4];  // of steps
+  std::uint16_t steps[kMostExcesses];
   std::size_t step_count, most_steps;
 
   // Returns false where too many steps have an excess.
   bool take(const GemmBlock& block, const Tile& tile) noexcept {
     step_count = 0;
-    most_steps = block.segments * block.k / 8;
+    most_steps = 3 * (block.segments * block.k / 4) / 8;
     std::size_t at = 0;
     for (std::size_t segment = 0; segment < block.segments; ++segment, at += block.k) {
       if (!take_segment(tile.a + block.a_offsets[segment], block.a_row_stride, block.k, at)) return false;
@@ -119,15 +121,18 @@ constexpr ClippedRowsFunction kClippedRowsFunctions[kMr] = {multiply_clipped_row
 
 // By panels whose orders are of clipped codes. Activations are much the same throughout: rows behind a tile with too
 // many excesses are widened, too.
-void multiply_clipped(const GemmBlock& block, const std::uint16_t* b_order, std::size_t first,
-                      std::size_t end) noexcept {
+void multiply_clipped(const GemmBlock& block, const std::uint16_t* b_order, std::size_t first, std::size_t end,
+                      std::size_t& paying) noexcept {
   const Parts parts(block.m, kMr);
-  bool pays = true;
+  std::size_t number = 0;
   for (std::size_t run = 0; run < block.runs; ++run) {
-    for (std::size_t part = 0; part < parts.count; ++part) {
+    for (std::size_t part = 0; part < parts.count; ++part, ++number) {
       const std::size_t rows = parts.rows_of(part), first_row = parts.first_row(part);
-      pays = pays && kClippedRowsFunctions[rows - 1](block, b_order, run, first_row, first, end);
-      if (!pays) kRowsFunctions[rows - 1](block, run, first_row, first, end);
+      if (number < paying) {
+        if (kClippedRowsFunctions[rows - 1](block, b_order, run, first_row, first, end)) continue;
+        paying = number;
+      }
+      kRowsFunctions[rows - 1](block, run, first_row, first, end);
     }
   }
 }

@@ -152,13 +152,15 @@ void multiply_in_order(const GemmBlock& block, const std::uint16_t* b_order, Ste
   const std::size_t columns = panels_at_once(block) * kNr;
   const Parts parts(block.m, kMostRows<2>), parts_of_half(block.m, kMostRows<1>);
   PanelSteps found;
+  std::size_t paying = SIZE_MAX;  // tiles from the first on whose activations are worth clipping
   for (std::size_t first = 0; first < block.n; first += columns) {
     const std::size_t end = block.n - first < columns ? block.n : first + columns;
     std::size_t waiting = first;  // panels from here on to before the next have yet to be multiplied, row by row
     bool are_clipped = false;     // in this way, or else widened
     const auto multiply_waiting = [&](std::size_t before) noexcept {
       if (waiting == before) return;
-      are_clipped ? multiply_clipped(block, b_order, waiting, before) : multiply_widened(block, waiting, before);
+      are_clipped ? multiply_clipped(block, b_order, waiting, before, paying)
+                  : multiply_widened(block, waiting, before);
       waiting = before;
     };
     for (std::size_t panel = first; panel < end; panel += kNr) {
@@ -167,8 +169,9 @@ void multiply_in_order(const GemmBlock& block, const std::uint16_t* b_order, Ste
                                                                block.b_offsets, block.segments, block.k);
       if (order.is_of_clipped || !pays_in_order(block, order)) {
         if (b_order == nullptr) break;
-        if (are_clipped != order.is_of_clipped) multiply_waiting(panel);
-        are_clipped = order.is_of_clipped;
+        const bool is_clipped = order.is_of_clipped && block.runs * block.m > 2;  // fewer wait for b, not for sums
+        if (are_clipped != is_clipped) multiply_waiting(panel);
+        are_clipped = is_clipped;
         continue;
       }
       multiply_waiting(panel);

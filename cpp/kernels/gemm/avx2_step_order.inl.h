@@ -1,4 +1,4 @@
-// The order of the steps of filters of small codes for avx2.cpp, in which vpmaddubsw is exact.
+// The order of the steps of a filter for avx2.cpp, exact by vpmaddubsw: of small codes, or by small activations.
 // Included inside the unnamed namespace of that file, behind kNr, load_codes and codes/pair_sums_avx2.inl.h.
 
 // The steps of a panel in the order in which it is multiplied: a sum may take its terms in any order, and one loop for
@@ -17,7 +17,7 @@ struct StepRange {
 };
 struct StepOrder {
   StepRange eights, fours, splits;  // none where widening all terms is faster
-  bool is_of_clipped = false;       // activations, up to 127: then there are no splits
+  bool is_of_clipped = false;       // whether it is for activations up to 127: then there are no splits
 
   bool is_empty() const noexcept { return eights.count() + fours.count() + splits.count() == 0; }
   // Whether all steps are of four k: then they need no order.
@@ -35,9 +35,9 @@ inline StepOrder kept_order(const std::uint16_t* order) noexcept {
 // some more at the beginning of a panel.
 constexpr std::size_t kMostSteps = 2560, kStepsOfSplit = 5, kLeastSteps = 32;
 
-// Where more than one of so many would be split, activations are clipped instead (avx2_clipped_terms.inl.h), a tile's
-// in a buffer that holds so many steps.
-constexpr std::size_t kClippedStepsOfSplit = 16, kMostClippedSteps = 1152;
+// Where more would be split, activations are clipped instead (avx2_clipped_terms.inl.h), a tile's in a buffer that
+// holds so many steps.
+constexpr std::size_t kMostClippedSteps = 1152;
 
 // Finds the order of a panel's steps.
 class PanelSteps {
@@ -150,8 +150,7 @@ void order_steps(const std::uint8_t* panel, std::size_t segments, std::size_t k,
   const std::size_t count = segments * k / 4;
   PanelSteps steps;
   const StepOrder found = steps.order(panel, nullptr, segments, k);
-  const bool is_whole = !found.is_empty() && kClippedStepsOfSplit * found.splits.count() <= count;
-  if (is_whole || count > kMostClippedSteps) return write_order(found, count, order);
+  if (!found.is_empty() || count > kMostClippedSteps) return write_order(found, count, order);
   PanelSteps of_clipped(true);
   write_order(of_clipped.order(panel, nullptr, segments, k), count, order);
 }

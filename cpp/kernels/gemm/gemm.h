@@ -61,8 +61,8 @@
 // an element a row, of m; what is an element a row is an element a column, readable up to the end of the last panel. k
 // is padded with zeros in a, so that the value of b's padding does not matter. There is one run, and no `padding`.
 //
-// No intermediate saturates (255 * 127 * 2 does not fit 16 bits: vpmaddubsw is out for most filters). A product is
-// within +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
+// No intermediate saturates (255 * 127 * 2 does not fit 16 bits: vpmaddubsw alone is out for most filters). A product
+// is within +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
 // Contract: reads the operands, of a perhaps also what lies between its runs, and writes the n codes or sums of each
 // row, nothing else; output overlaps no operand; panels of b and the offsets of segments in them are 64-byte aligned
