@@ -1,6 +1,7 @@
 #include "graph/placement.h"
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
 
 #include "graph/strides.h"
@@ -41,6 +42,13 @@ class Placer {
       for (const std::size_t value : node->outputs) producers_[value] = node.get();
       if (node->view == View::reinterpret) reinterpreted_[*node->inputs[0]] = true;
     }
+    // Also through views: what lies behind a value that is reinterpreted may be no other part of a join.
+    ends_its_buffer_ = reinterpreted_;
+    for (const NodePointer& node : graph.nodes | std::views::reverse) {
+      if (node->is_view() && !node->joins_inputs() && ends_its_buffer_[node->outputs[0]]) {
+        ends_its_buffer_[*node->inputs[0]] = true;
+      }
+    }
   }
 
   PlacedGraph place() {
@@ -63,7 +71,7 @@ class Placer {
   void place_parts(const GraphNode& node);
   void place_source(const GraphNode& node);
   bool is_free(std::size_t value) const;
-  bool reshapes_free(std::size_t value) const;
+  bool reshapes_free(std::size_t value, const TensorLayout& part) const;
   void resolve_view(const NodePointer& node);
   void add_operator(const NodePointer& node);
   std::optional<Placement> view_of(const GraphNode& node, const Placement& input) const;
@@ -80,6 +88,7 @@ class Placer {
   std::vector<std::optional<Placement>> places_;  // by value
   std::vector<const GraphNode*> producers_;       // by value
   std::vector<bool> reinterpreted_;               // by value
+  std::vector<bool> ends_its_buffer_;             // by value: it, or a view of it, is reinterpreted
   std::vector<bool> channels_last_;               // by value
 };
 
@@ -163,7 +172,8 @@ void Placer::place_parts(const GraphNode& node) {
   if (!places_[output]) places_[output] = allocate_value(output);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const std::size_t value = *node.inputs[i];
-    if (is_free(value) || reshapes_free(value)) places_[value] = part_of_whole(node, i);
+    const Placement part = part_of_whole(node, i);
+    if (is_free(value) || reshapes_free(value, part.layout)) places_[value] = part;
   }
 }
 
@@ -185,15 +195,15 @@ void Placer::place_source(const GraphNode& node) {
 // Whether a value has no place yet, and what computes it can write it anywhere.
 bool Placer::is_free(std::size_t value) const {
   const GraphNode* producer = producers_[value];
-  return !places_[value] && !reinterpreted_[value] && (!producer->is_view() || producer->joins_inputs());
+  return !places_[value] && !ends_its_buffer_[value] && (!producer->is_view() || producer->joins_inputs());
 }
 
 // Whether a value has no place yet, and is a RESHAPE of one that can be written where this value is to be.
-bool Placer::reshapes_free(std::size_t value) const {
+bool Placer::reshapes_free(std::size_t value, const TensorLayout& part) const {
   const GraphNode* producer = producers_[value];
-  if (places_[value] || reinterpreted_[value] || producer->view != View::reshape) return false;
+  if (places_[value] || ends_its_buffer_[value] || producer->view != View::reshape) return false;
   const std::size_t source = *producer->inputs[0];
-  return is_free(source) && !channels_last_[source];
+  return is_free(source) && !channels_last_[source] && reshaped_strides(part, graph_.values[source].layout);
 }
 
 Placement Placer::part_of_whole(const GraphNode& node, std::size_t input) const {

@@ -193,17 +193,27 @@ def test_what_does_not_lie_as_it_says_is_copied_to_be_reinterpreted(
         np.testing.assert_array_equal(CompiledGraph(device, graph).dispatch(input_0=x), expected, label)
 
 
+UNCHANGED = {
+    "RESHAPE": ((2, 4), None),
+    "SLICE": ((2, 4), {"starts": (0, 0), "steps": (1, 1)}),
+}
+
+
+@pytest.mark.parametrize("joins", [None, "RESHAPE"])
+@pytest.mark.parametrize("reads", [None, *UNCHANGED])
 def test_behind_what_is_reinterpreted_are_zeros_and_no_other_part_of_a_join(
-    devices: Devices, random_numbers: Rng
+    devices: Devices, random_numbers: Rng, joins: str | None, reads: str | None
 ) -> None:
+    """Whether a value itself is joined, and is reinterpreted, or a view of it."""
     x = random_numbers.normal(0, 1, (2, 4)).astype(np.float32)
     joined, longer = np.concatenate([-x, x]), np.concatenate([-x, np.zeros_like(x)])
     for label, device in devices.items():
         graph = NativeGraph()
         given = graph.add_input("input_0", TensorDesc.from_array(x))
         [y] = graph.add_node("ELEMENT_WISE_UNARY", [given], [TensorDesc.from_array(x)], NEGATE)
-        both = graph.add_view("JOIN", [y, given], (4, 4), {"axis": (0,)})
-        for number, value in enumerate((both, graph.reinterpret(y, TensorDesc.from_array(longer)))):
+        part, read = (y if view is None else graph.add_view(view, [y], *UNCHANGED[view]) for view in (joins, reads))
+        both = graph.add_view("JOIN", [part, given], (4, 4), {"axis": (0,)})
+        for number, value in enumerate((both, graph.reinterpret(read, TensorDesc.from_array(longer)))):
             [negative] = graph.add_node("ELEMENT_WISE_UNARY", [value], [TensorDesc.from_array(longer)], NEGATE)
             graph.mark_output(negative, f"output_{number}", TensorDesc.from_array(longer))
         for result, expected in zip(CompiledGraph(device, graph).dispatch(input_0=x), (joined, longer), strict=True):
