@@ -97,18 +97,19 @@ GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow>
 // All arrays are held here, so that no two have had the same memory one after the other.
 void GivenGraph::take_arrays_of(const GivenGraph& like) {
   const auto address = [](const py::object& array) { return py::reinterpret_borrow<py::array>(array).data(); };
-  std::unordered_multimap<const void*, std::size_t> others;
+  std::unordered_map<const void*, std::vector<std::size_t>> others;
   for (std::size_t i = 0; i < like.arrays_.size(); ++i) {
-    if (like.arrays_[i]) others.emplace(address(like.arrays_[i]), i);
+    if (like.arrays_[i]) others[address(like.arrays_[i])].push_back(i);
   }
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     if (!arrays_[i]) continue;
-    const auto [first, last] = others.equal_range(address(arrays_[i]));
-    for (auto other = first; other != last; ++other) {
-      if (graph_.values[i].layout == like.graph_.values[other->second].layout) {
-        lineage_.take(i, like.lineage_, other->second);
-      }
-    }
+    const auto there = others.find(address(arrays_[i]));
+    if (there == others.end()) continue;
+    const auto is_same = [&](std::size_t other) { return graph_.values[i].layout == like.graph_.values[other].layout; };
+    const auto same = std::ranges::find_if(there->second, is_same);
+    if (same == there->second.end()) continue;
+    lineage_.take(i, like.lineage_, *same);
+    there->second.erase(same);  // each is one's: of several of the same memory the first is the first's
   }
 }
 

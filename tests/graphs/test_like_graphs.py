@@ -73,6 +73,20 @@ def test_graphs_that_follow_another_one_take_what_it_has_packed(devices: Devices
         assert_chain(compiled(older, before, 7, device), x, matrices, label)
 
 
+def test_arrays_of_the_same_memory_are_taken_one_by_one(devices: Devices, random_numbers: Rng) -> None:
+    matrix, other = small_integers(random_numbers, (16, 16)), small_integers(random_numbers, (16, 16))
+    for label, device in devices.items():
+        before, after = Record(), Record()
+        older = chain(before, [matrix, other, matrix])
+        compiled(older, before, 3, device)
+        own = [matrix.reshape(16, 16), other, matrix.reshape(16, 16)]
+        newer = chain(after, own)
+        newer.follow(older)
+        graph = compiled(newer, after, 3, device)
+        assert graph.changed_constants_size == 0
+        assert_chain(graph, small_integers(random_numbers, (3, 16)), own, label)
+
+
 @pytest.mark.parametrize("where", ["behind", "turned"])
 def test_other_views_of_the_same_memory_are_others(where: str, devices: Devices, random_numbers: Rng) -> None:
     """One that begins where the matrix does not, and one that lies there in another order."""

@@ -233,7 +233,7 @@ class Templates:
                 least = min(self._templates, key=lambda template: template.uses)
                 self._templates.remove(least)
                 self._failures += least.uses < 2
-            self._templates.append(made)
+            self._templates.insert(0, made)
         return made
 
 
