@@ -205,3 +205,48 @@ def test_almost_rotations(random_numbers: np.random.Generator, changed: str) -> 
     assert ("ROTARY_EMBEDDING" in steps) == (changed == "of codes")
     # Parts of codes are codes: x alone is quantized.
     assert steps.count("ELEMENT_WISE_QUANTIZE_LINEAR") == ("code" in changed)
+
+
+@pytest.mark.parametrize("reader", ["MatMul", "Sigmoid", "Transpose"])
+def test_parts_of_codes_that_others_read_are_codes(random_numbers: np.random.Generator, reader: str) -> None:
+    """Of the second half nothing is negated: the halves begin no rotation, and x is no operand of floats alone."""
+    builder = Builder()
+    value = coded(builder, builder.input("float32", SHAPE))
+    builder.output(coded(builder, builder.node("Mul", [value, floats(random_numbers, (TOKENS, SIZE))])), "float32")
+    for start, end in ((0, SIZE // 2), (SIZE // 2, LARGEST)):
+        operands = [part(builder, value, start, end)]
+        if reader == "MatMul":
+            weights = random_numbers.integers(-127, 128, (SIZE // 2, 6)).astype(np.int8)
+            operands.append(builder.node("DequantizeLinear", [weights, np.float32(0.01)]))
+        builder.output(coded(builder, builder.node(reader, operands)), "float32")
+    # onnxruntime's sums of floats may be a code off.
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)}, 1.001, equal=True, unit=0.05)
+    steps = steps_of(builder)
+    # x, and its product with numbers for each element.
+    assert steps.count("ELEMENT_WISE_QUANTIZE_LINEAR") <= 2
+    assert steps.count("QUANTIZED_LINEAR_MATRIX_MULTIPLY") == (2 if reader == "MatMul" else 0)
+    assert "ELEMENT_WISE_UNARY" not in steps
+
+
+def test_a_product_is_computed_once_where_parts_of_it_are_quantized(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    weights = random_numbers.integers(-127, 128, (6, SIZE)).astype(np.int8)
+    x = coded(builder, builder.input("float32", (BATCH, TOKENS, 6)))
+    product = builder.node("MatMul", [x, builder.node("DequantizeLinear", [weights, np.float32(0.01)])])
+    builder.output(builder.node("Mul", [product, floats(random_numbers, (SIZE,))]), "float32")
+    builder.output(coded(builder, part(builder, product, 0, SIZE // 2)), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (BATCH, TOKENS, 6))})
+    assert sum("MATRIX_MULTIPLY" in step for step in steps_of(builder)) == 1
+
+
+def test_rotations_of_as_many_axes_as_operators_have(random_numbers: np.random.Generator) -> None:
+    """Pairs have an axis of their own: of one axis less it is one operator."""
+    for axes in (7, 8):
+        shape = (2, 1, 3, 1, 2, 3, 1, 4)[-axes:]
+        builder = Builder()
+        x = builder.input("float32", shape)
+        angles = floats(random_numbers, (4,)), floats(random_numbers, (4,))
+        builder.output(rotated(builder, x, turned(builder, x, 4), angles), "float32")
+        feeds = {"x": floats(random_numbers, shape)}
+        assert_exact(builder, feeds, expected_of(feeds["x"], *angles))
+        assert ("ROTARY_EMBEDDING" in steps_of(builder)) == (axes == 7)

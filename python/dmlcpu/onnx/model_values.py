@@ -272,9 +272,12 @@ class ModelValues:
             raise NotNative("no inputs")
         try:
             followed = self._followed(node, inputs)
-            if followed is None and is_constant:
-                followed = computed_once(self.lowering, rule, node, inputs, self.folding)
-            return rule(self.lowering, node, inputs) if followed is None else [followed]
+            if followed is not None:
+                return [followed]
+            inputs = [value.for_other_nodes() if isinstance(value, Deferred) else value for value in inputs]
+            if is_constant and (computed := computed_once(self.lowering, rule, node, inputs, self.folding)) is not None:
+                return [computed]
+            return rule(self.lowering, node, inputs)
         except NotNative as reason:
             # What each run would ask the same evaluator for, such as weights that are quantized to other FLOAT8.
             if is_foldable and node.operator in _BY_RULES and is_for_the_reference(node, self.values):

@@ -235,6 +235,10 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
         """Return the same of one of ONNX's own nodes, which reads the value alone unless that is shared."""
         return None
 
+    def for_other_nodes(self) -> Value:
+        """Return what nodes are given that do not follow the value: itself, or what it is a step of, made at once."""
+        return self
+
     def sliced(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value | None:
         """Return every step-th element of each axis from a start on, where that takes less than all of the value."""
         return None

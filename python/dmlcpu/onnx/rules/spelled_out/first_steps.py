@@ -67,6 +67,8 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if kind == Kind.PRODUCT:
         for name, (x, angles) in zip(node.inputs, pairs, strict=True):
             if x is not None and lowering.uses.is_sliced(name) and _may_rotate(x) and are_angles(angles, x):
+                if isinstance(x, Deferred):
+                    computed_floats(lowering, x)  # once, before parts of it are quantized
                 return [_begun(lowering, binary, node, inputs, x, Form(Kind.BY_COSINES, angles=angles))]
     return binary(lowering, node, inputs)
 

@@ -72,6 +72,11 @@ class Kind(Enum):
     BY_COSINES = auto()
 
 
+_OF_PAIRS: Final = frozenset(
+    {Kind.PART, Kind.NEGATED_PART, Kind.NEIGHBOURS, Kind.TURNED, Kind.BY_SINES, Kind.BY_COSINES}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """What a step is of x. The numbers go on from step to step, to the function.
@@ -144,8 +149,13 @@ class Step(Deferred):
 
     def _value(self) -> Value:
         if self._result is None:
-            [self._result] = self._rule(self.lowering, self._node, self._inputs)
+            inputs = [value.for_other_nodes() if isinstance(value, Deferred) else value for value in self._inputs]
+            [self._result] = self._rule(self.lowering, self._node, inputs)
         return self._result
+
+    def for_other_nodes(self) -> Value:
+        """Return what the node makes, codes or a table where x is, of the steps of pairs; other steps as they are."""
+        return self._value() if self.form.kind in _OF_PAIRS else self
 
     def as_multiple(self) -> tuple[Value, np.float32]:
         """Return x and the factor of a product that has not been computed for what else reads it."""
