@@ -134,3 +134,12 @@ def test_tensors_of_the_same_lengths_have_one_desc() -> None:
         shape = shapes[begin // 4]
         assert len(first.sizes) == len(shape)
         assert all(size is length for size, length in zip(first.sizes, shape, strict=True))
+
+
+def test_no_number_is_a_length() -> None:
+    """Nor one below 0, which shapes that are not valid have."""
+    lowering, rows = Lowering(dmlcpu.Device(num_threads=1), UseCounts([])), Record().free(1000)
+    lowering.emit("EXAMPLE", [], np.float32, (rows, rows))
+    for number in range(-5, 0):
+        with pytest.raises(NotNative):
+            lowering.emit("EXAMPLE", [], np.float32, (rows, number))

@@ -44,7 +44,9 @@ class NativePartition:
         self.nodes: list[Node] = []
         self.imported: dict[str, int] = {}
         self.exported: dict[str, Tensor] = {}
-        self._descs: dict[tuple[Any, ...], FreeDesc] = {}  # by type and lengths: a place in the record is below 0
+        self._descs: dict[
+            tuple[Any, ...], FreeDesc
+        ] = {}  # by type and lengths: a place in the record and a half, which no number is
         self._constants: dict[int, int] = {}  # their numbers, by the ids of the objects
         self._held: list[ConstantElements] = []  # so that an id stays the object's
 
@@ -64,7 +66,7 @@ class NativePartition:
         """
         if not is_free(shape):
             return _desc_of(np.dtype(dtype), tuple(shape))
-        key = dtype, *[~length.place if isinstance(length, Length) else length for length in shape]
+        key = dtype, *[length.place + 0.5 if isinstance(length, Length) else length for length in shape]
         desc = self._descs.get(key)
         if desc is None:
             check_tensor(dtype, shape)
