@@ -54,6 +54,7 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "ScatterND twice": ("ScatterND", [OTHERS, np.array([[1], [1], [0], [1]]), np.array([4, 5, 6, 7])], {}),
     "ScatterND of nothing": ("ScatterND", [OTHERS, np.zeros((0, 1), np.int64), OTHERS[:0]], {}),
     "Sqrt": ("Sqrt", [np.abs(FLOATS)], {}),
+    **{f"{name} of doubles": (name, [np.arange(6.0) / 7], {}) for name in ("Exp", "Log", "Sin", "Cos")},
     "Where": ("Where", [BOOLS, INTEGERS[:, :1], OTHERS], {}),
     "Where of floats": ("Where", [BOOLS[0], FLOATS, FACTORS], {}),
     "Cast to FLOAT": ("Cast", [INTEGERS], {"to": 1}),
@@ -265,10 +266,11 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("operator", "attributes"), [("MatMul", {}), ("Einsum", {"equation": "ij,jk->ik"})])
-def test_sums_of_products_are_rounded_once(operator: str, attributes: dict[str, Any]) -> None:
+def test_sums_of_products_are_rounded_once(
+    operator: str, attributes: dict[str, Any], random_numbers: np.random.Generator
+) -> None:
     """In single precision the order of sums, and with it the last bits, are the processor's."""
-    generator = np.random.default_rng(7)
-    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in ((16, 200), (200, 16)))
+    a, b = (random_numbers.standard_normal(shape).astype(np.float32) for shape in ((16, 200), (200, 16)))
     made = by_numpy(load_model(model_of(operator, [a, b], attributes).SerializeToString()).nodes[0], [a, b])
     assert made is not None
     expected = [

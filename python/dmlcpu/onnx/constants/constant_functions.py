@@ -282,6 +282,8 @@ def _of_floats(function: ElementFunction) -> ConstantFunction:
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         attributes = [node.attributes.get(name, default) for name, default in function.defaults.items()]
         x, *others = arrays
+        if x.dtype == np.float64 and x.size <= most and not others and isinstance(function.compute, np.ufunc):
+            return np.asarray(function.compute(x))  # numpy's own, as positions may be computed with
         are_known = all(map(isinstance, attributes, map(type, function.defaults.values())))
         are_floats = x.dtype == np.float32 and all([array.size == 1 for array in others])
         if node.version < function.since or x.size > most or not (are_known and are_floats):
