@@ -33,7 +33,7 @@ from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.zero_point_types import check_zero_points
 from dmlcpu.onnx.unrolling import LOOPS, has_native_steps, is_true, most_counts, step_count
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type
+from dmlcpu.onnx.values import Deferred, Dequantized, Tensor, Value, element_type, for_other_nodes
 from dmlcpu.shown_values import counted
 
 __all__ = ["MALFORMED", "ModelValues", "outer_value"]
@@ -274,7 +274,7 @@ class ModelValues:
             followed = self._followed(node, inputs)
             if followed is not None:
                 return [followed]
-            inputs = [value.for_other_nodes() if isinstance(value, Deferred) else value for value in inputs]
+            inputs = for_other_nodes(inputs)
             if is_constant and (computed := computed_once(self.lowering, rule, node, inputs, self.folding)) is not None:
                 return [computed]
             return rule(self.lowering, node, inputs)

@@ -36,6 +36,7 @@ __all__ = [
     "Value",
     "as_value",
     "element_type",
+    "for_other_nodes",
 ]
 
 
@@ -282,6 +283,11 @@ Operand: TypeAlias = Elements | Constant | None
 def as_value(elements: Elements) -> Value:
     """Return the value that has these elements, and is nothing but them."""
     return Constant(elements) if isinstance(elements, np.ndarray) else elements
+
+
+def for_other_nodes(inputs: Sequence[Value | None]) -> list[Value | None]:
+    """Return what a node is given that follows none of its inputs."""
+    return [value.for_other_nodes() if isinstance(value, Deferred) else value for value in inputs]
 
 
 def element_type(value: Value) -> np.dtype[Any]:

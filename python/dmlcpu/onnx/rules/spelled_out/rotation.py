@@ -28,8 +28,8 @@ _LEAST_AXES: Final = 3  # of tokens, heads and their elements
 _MOST_AXES: Final = 7  # the two elements of pairs are one more
 
 
-def has_pairs(x: Value) -> bool:
-    """Return whether a value has as many axes as what may be turned, which has one more for the pairs."""
+def _may_have_pairs(x: Value) -> bool:
+    """Whether a value has as many axes as what may be turned, which has one more for the pairs."""
     return _LEAST_AXES <= len(x.shape) <= _MOST_AXES
 
 
@@ -37,7 +37,7 @@ def are_angles(angles: Value | None, x: Value) -> bool:
     """Whether a value may be a number for each element of x, the same for all heads or not."""
     if not isinstance(angles, Tensor | Deferred | Constant) or angles.dtype != np.float32 or not angles.shape:
         return False
-    if not has_pairs(x) or len(angles.shape) > len(x.shape) or angles.shape[-1] != x.shape[-1]:
+    if not _may_have_pairs(x) or len(angles.shape) > len(x.shape) or angles.shape[-1] != x.shape[-1]:
         return False
     return broadcast_shapes(angles.shape, x.shape) == x.shape
 
@@ -45,7 +45,7 @@ def are_angles(angles: Value | None, x: Value) -> bool:
 def part_of_pairs(x: Value, starts: Sequence[int], distances: Sequence[int], shape: Sequence[int]) -> Form | None:
     """Return which part of x a slice is, if it has one of the elements of each pair."""
     size, *others = x.shape[-1], *x.shape[:-1]
-    if not has_pairs(x) or size != 2 * shape[-1] or [*shape[:-1]] != others:
+    if not _may_have_pairs(x) or size != 2 * shape[-1] or [*shape[:-1]] != others:
         return None
     first, distance = starts[-1], distances[-1]
     if (distance == 1 and first in (0, shape[-1])) or (distance == 2 and first in (0, 1)):

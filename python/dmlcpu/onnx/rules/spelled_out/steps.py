@@ -17,7 +17,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.parameters import Parameters
 from dmlcpu.onnx.rules.element_wise.activation import element_wise
 from dmlcpu.onnx.rules.operands import computed_floats
-from dmlcpu.onnx.values import Deferred, Table, Tensor, Value
+from dmlcpu.onnx.values import Deferred, Table, Tensor, Value, for_other_nodes
 
 __all__ = ["Following", "Form", "Kind", "Step", "function_as", "is_same"]
 
@@ -149,8 +149,7 @@ class Step(Deferred):
 
     def _value(self) -> Value:
         if self._result is None:
-            inputs = [value.for_other_nodes() if isinstance(value, Deferred) else value for value in self._inputs]
-            [self._result] = self._rule(self.lowering, self._node, inputs)
+            [self._result] = self._rule(self.lowering, self._node, for_other_nodes(self._inputs))
         return self._result
 
     def for_other_nodes(self) -> Value:
