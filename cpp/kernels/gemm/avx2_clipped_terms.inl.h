@@ -13,8 +13,7 @@ constexpr std::size_t kMostClippedTerms = 4 * kMostClippedSteps;
 
 template <std::size_t rows>
 struct ClippedTerms {
-  static constexpr std::size_t kRowStride = kMostClippedTerms + 64;  // no multiple of a page
-
+  static constexpr std::size_t kRowStride = kMostClippedTerms + 64;        // no multiple of a page
   static constexpr std::size_t kMostExcesses = 3 * kMostClippedSteps / 8;  // of more, widening takes less time
 
   alignas(32) std::uint8_t codes[rows][kRowStride];
