@@ -35,6 +35,9 @@ struct ConvolutionGeometry {
   std::int64_t dilation_height, dilation_width;
   std::int64_t padding_top, padding_left;
   std::int64_t groups;
+  // Groups of the desc that are one here, as product/joined_groups.h has them: an output channel has a filter of the
+  // input channels of its own group alone.
+  std::int64_t joined_groups = 1;
   std::int64_t output_bytes;           // of an element: 1 for codes, 4 for sums and floats made of them
   PlaneStrides input, output, filter;  // of the filter: n is the output channel, c the input channel of its group
   // Whether a zero point of the filter, as products see it, may be other than 0.
@@ -45,6 +48,9 @@ struct ConvolutionGeometry {
 
   std::int64_t group_input_channels() const { return input_channels / groups; }
   std::int64_t group_output_channels() const { return output_channels / groups; }
+  // Of the groups of the desc.
+  std::int64_t filter_input_channels() const { return group_input_channels() / joined_groups; }
+  std::int64_t filter_output_channels() const { return group_output_channels() / joined_groups; }
   bool ends_in_sums() const { return output_bytes == 4; }
   bool of_volumes() const { return depth.taps > 1; }
   std::int64_t image_pixels() const { return output_height * output_width; }

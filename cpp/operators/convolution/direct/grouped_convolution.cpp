@@ -18,6 +18,7 @@
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/direct/arranged_convolution.h"
 #include "operators/convolution/padded/padded_strips.h"
+#include "operators/convolution/product/joined_groups.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
@@ -298,6 +299,7 @@ bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&
       as_size(channels) > kernels.most_group_lanes * kGroupedLaneChannels) {
     return false;
   }
+  if (joins_groups(geometry, target)) return false;
   // Planes would be brought into channels that are neighbours, and others read them as they lie.
   if (geometry.input.c != 1 && few_channels_applies(geometry, target)) return false;
   // A block takes as long as the products of so many of its groups, whether it is full or not.

@@ -92,11 +92,11 @@ void PaddedPlanes::fill_rows(const ActivationSource& source, const PackKernels& 
   const std::uint8_t* inputs[PlaneCells::kMostRows];
   SpreadPieces pieces = {.inputs = inputs,
                          .rows = as_size(cells_.rows),
-                         .input_step = as_size(geometry_.input_channels * cells_.step(geometry_)),
-                         .count = as_size(cells_of_row_),
-                         .piece_bytes = as_size(geometry_.input_channels * cells_.columns(geometry_)),
+                         .input_step = as_size(geometry_.input_channels * cells_.step(geometry_) / cells_.pieces),
+                         .count = as_size(cells_of_row_ * cells_.pieces),
+                         .piece_bytes = as_size(geometry_.input_channels * cells_.columns(geometry_) / cells_.pieces),
                          .output = output,
-                         .output_step = as_size(cells_.bytes)};
+                         .output_step = as_size(cells_.bytes / cells_.pieces)};
   std::int64_t next = 0;
   for (std::int64_t row = first; row < first + count; ++row, pieces.output += row_bytes_) {
     const std::int64_t begin = row * cells_.row_step;

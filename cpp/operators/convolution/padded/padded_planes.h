@@ -2,9 +2,9 @@
 // them in place: an implicit im2col that writes an input code once, or once for some of the taps that read it.
 //
 // Codes are unsigned (flip applied), the padding holds the zero point. A row of the copy consists of cells. They are
-// pixels, {N, H, W, C}, perhaps further apart than their codes take, so that each begins at a whole step of a product;
-// what is between has any value. Or there is one for each output column: what its windows have of a row, or of some
-// rows, one after the other; then strides in width are taken while copying.
+// pixels, {N, H, W, C}, perhaps further apart than their codes take, so that each begins at a whole step of a product,
+// or each group of their channels does; what is between has any value. Or there is one for each output column: what its
+// windows have of a row, or of some rows, one after the other; then strides in width are taken while copying.
 //
 //   3 channels, 3x2 filter, cells of 16 bytes; a00 is channel 0 of the first pixel of row a, b00 of the row below
 //     pixels            a00 a01 a02 -                                 a10 a11 a12 -
@@ -36,9 +36,10 @@ struct PlaneCells {
   std::int64_t row_step;  // padded rows from one row of cells to the next, which the stride is a multiple of
   std::int64_t bytes;     // from a cell to the next; at least its codes
   std::int64_t multiple;  // of cells that a row has room for
+  std::int64_t pieces;    // of a pixel's channels, that are as many bytes apart from each other; 1 of windows
 
-  static PlaneCells pixels(std::int64_t bytes) {
-    return {.are_windows = false, .rows = 1, .row_step = 1, .bytes = bytes, .multiple = 1};
+  static PlaneCells pixels(std::int64_t bytes, std::int64_t pieces = 1) {
+    return {.are_windows = false, .rows = 1, .row_step = 1, .bytes = bytes, .multiple = 1, .pieces = pieces};
   }
   // Padded pixels of one of its rows, and from a cell to the next.
   std::int64_t columns(const ConvolutionGeometry& geometry) const { return are_windows ? geometry.kernel_width : 1; }

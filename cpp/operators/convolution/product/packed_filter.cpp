@@ -24,6 +24,7 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, 
           .operand_size = operand_size,
           .groups = groups,
           .output_channels = as_size(geometry.output_channels),
+          .joined_groups = as_size(geometry.joined_groups),
           .summed_segments = sums_segments ? order.segments : 0,
           .order_steps = nullptr};
 }
@@ -42,10 +43,10 @@ namespace {
 // The codes of one output channel in the order of k, flipped; what pads the segments is left as it is.
 void gather_terms(const ConvolutionGeometry& geometry, const PackKernels& kernels, const TermOrder& order,
                   const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* terms) {
-  const std::int64_t columns = geometry.kernel_width, channels = geometry.group_input_channels();
+  const std::int64_t columns = geometry.kernel_width, channels = geometry.filter_input_channels();
   // A segment may be one of a row's taps, or one kernel row or some.
-  const bool by_tap = order.segment_terms == as_size(channels);
-  const std::size_t k_of_column = by_tap ? order.segment_padded : as_size(channels);
+  const bool by_tap = order.segments == as_size(geometry.kernel_height * columns);
+  const std::size_t k_of_column = by_tap ? order.segment_padded : as_size(geometry.group_input_channels());
   const std::size_t terms_of_row = as_size(columns) * k_of_column;
   const std::size_t rows_of_segment = by_tap ? as_size(geometry.kernel_height) : order.segment_terms / terms_of_row;
   const std::size_t gap = by_tap ? 0 : order.segment_padded - order.segment_terms;
@@ -82,7 +83,7 @@ void gather_channels(const ConvolutionGeometry& geometry, const PackKernels& ker
   if (geometry.kernel_height * geometry.kernel_width == 1 && geometry.filter.n == 1) {  // a matrix, given by columns
     kernels.transpose({.input = filter,
                        .input_row_stride = as_size(geometry.filter.c),
-                       .rows = as_size(geometry.group_input_channels()),
+                       .rows = as_size(geometry.filter_input_channels()),
                        .columns = count,
                        .flip = flip,
                        .output = terms,
@@ -113,6 +114,8 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
                  const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) {
   const TermOrder& order = layout.order;
   const std::size_t k = order.k(), nr = layout.nr, channels = as_size(geometry.group_output_channels());
+  const std::size_t of_joined = as_size(geometry.filter_output_channels());
+  const bool has_joined_groups = layout.joined_groups > 1;
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
   auto* segment_sums = reinterpret_cast<std::int32_t*>(packed + layout.segment_sums_offset());
   auto* steps = reinterpret_cast<std::uint16_t*>(packed + layout.order_offset());
@@ -123,8 +126,15 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
   for (std::size_t first = 0; first < layout.output_channels; first += channels) {
     for (std::size_t panel = 0; panel < channels; panel += nr, packed += nr * k) {
       const std::size_t count = std::min(nr, channels - panel), channel = first + panel;
-      gather_channels(geometry, kernels, order, filter + static_cast<std::int64_t>(channel) * geometry.filter.n, count,
-                      flip ^ kUnsigned, terms.data());
+      if (has_joined_groups) std::ranges::fill(terms, kUnsigned);
+      for (std::size_t done = 0, next = 0; done < count; done = next) {  // the channels of one group after the other
+        const std::size_t joined_before = (panel + done) / of_joined;
+        next = std::min((joined_before + 1) * of_joined - panel, count);
+        gather_channels(geometry, kernels, order,
+                        filter + static_cast<std::int64_t>(channel + done) * geometry.filter.n, next - done,
+                        flip ^ kUnsigned,
+                        terms.data() + done * k + joined_before * as_size(geometry.filter_input_channels()));
+      }
       sum_signed(kernels, terms.data(), k, count, k, sums + channel);
       for (std::size_t segment = 0; segment < layout.summed_segments; ++segment) {
         sum_signed(kernels, terms.data() + segment * order.segment_padded, k, count, order.segment_padded,

@@ -34,6 +34,7 @@ struct PackedFilter {
   std::size_t zeros;         // bytes
   std::size_t operand_size;  // bytes a group
   std::size_t groups, output_channels;
+  std::size_t joined_groups;    // of each group, one after the other in a segment: the terms of others are 0
   std::size_t summed_segments;  // all, or none
   OrderFunction order_steps;    // null where no order is kept
 
@@ -49,6 +50,7 @@ struct PackedFilter {
             operand_size,
             groups,
             output_channels,
+            joined_groups,
             summed_segments,
             order_steps != nullptr ? 1U : 0U};
   }

@@ -43,6 +43,19 @@ ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels
           .cycles = cycles_of(geometry, kernels, order.k(), kPixelLineCycles * lines)};
 }
 
+// Pixels of which the channels of each group are whole steps.
+ProductCells groups_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const std::int64_t channels = geometry.group_input_channels();
+  const TermOrder order = term_order(geometry.kernel_height * geometry.kernel_width, channels, kernels.kr);
+  const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
+  const double lines = pixels * static_cast<double>(lines_of(channels));
+  const auto bytes = static_cast<std::int64_t>(order.segment_padded) * geometry.groups;
+  return {.cells = PlaneCells::pixels(bytes, geometry.groups),
+          .order = order,
+          .padding = 0,
+          .cycles = cycles_of(geometry, kernels, order.k(), kPixelLineCycles * lines)};
+}
+
 // Pixels without gaps, whose windows begin anywhere: the kernel copies rows of so many terms, and reads longer ones.
 ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   const TermOrder order =
@@ -95,7 +108,8 @@ ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& ker
                     .rows = rows,
                     .row_step = row_step,
                     .bytes = static_cast<std::int64_t>(order.segment_padded),
-                    .multiple = 1},
+                    .multiple = 1,
+                    .pieces = 1},
           .order = order,
           .padding = 0,
           .cycles = cycles_of(geometry, kernels, order.k(), kCellLineCycles * lines + kPieceCycles * pieces)};
@@ -141,10 +155,11 @@ bool is_allowed(const ConvolutionGeometry& geometry, const ProductCells& cells) 
 }  // namespace
 
 bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  return kernels.loads_rows_as_tiles && geometry.groups == 1 && as_size(geometry.input_channels) % kernels.kr != 0;
+  return kernels.loads_rows_as_tiles && as_size(geometry.group_input_channels()) % kernels.kr != 0;
 }
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  if (geometry.groups > 1) return groups_apart(geometry, kernels);
   const std::vector<ProductCells> candidates = cells_in_question(geometry, kernels);
   ProductCells best = candidates.front();
   for (const ProductCells& cells : candidates) {

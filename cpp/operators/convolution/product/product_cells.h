@@ -7,6 +7,8 @@
 //   a window's rows                   stride of its rows                    3 x 64     3 x 128
 //   two or more of them (f)           f of its rows                         2 x 128, 1 x 192
 //   pixels without gaps               stride x stride pixels                3 x 64     3 x 128
+//   pixels, each group apart          stride x stride pixels                9 x 64     9 x 64     (the only ones of
+//   groups)
 //
 // Pixels without gaps are copied by the kernel, unless every window or every second one begins at the same place of a
 // line: these are read from the beginning of the line on (amx_row_classes.inl.h), and rows have room for a few pixels
@@ -25,7 +27,7 @@ struct ProductCells {
   PlaneCells cells;
   TermOrder order;
   std::size_t padding;  // as gemm.h has it
-  double cycles;        // estimated, of 32 pixels of the output
+  double cycles;        // estimated, of 32 pixels of the output, by the channels of a group
 };
 
 // Whether pixels that follow each other without gaps are no whole steps of the kernel, of whole lines.

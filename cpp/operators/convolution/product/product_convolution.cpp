@@ -14,6 +14,7 @@
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/padded/padded_planes.h"
 #include "operators/convolution/product/gathered_windows.h"
+#include "operators/convolution/product/joined_groups.h"
 #include "operators/convolution/product/packed_filter.h"
 #include "operators/convolution/product/product_plan.h"
 #include "operators/convolution/product/product_source.h"
@@ -29,12 +30,12 @@ namespace {
 class ProductConvolution final : public ConvolutionAlgorithm {
  public:
   ProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : geometry_(geometry),
-        target_(target_of_products(geometry, target)),
+      : geometry_(with_joined_groups(geometry, target)),
+        target_(target_of_products(geometry_, target)),
         gemm_(*target_.kernels().gemm),
-        plan_(plan_product(geometry, gemm_, target)),
-        strides_(product_strides(geometry, plan_)),
-        segments_(product_segments(geometry, plan_.cut, strides_)) {}
+        plan_(plan_product(geometry_, gemm_, target)),
+        strides_(product_strides(geometry_, plan_)),
+        segments_(product_segments(geometry_, plan_.cut, strides_)) {}
 
   bool reads_signed() const override { return plan_.reads_signed; }
   std::size_t packed_filter_size() const override { return plan_.cut.filter.size(); }
@@ -68,6 +69,14 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::int64_t first_image, first_row;
   };
 
+  // Where the sums or codes of a tile go, by channels of a block: the output, or memory from where they are transposed.
+  struct BlockResults {
+    std::uint8_t* data;
+    std::size_t row_stride, run_stride;  // elements
+    std::int64_t group_channel, channels;
+    bool are_output;
+  };
+
   // Where the results of a tile begin, from a channel on.
   std::uint8_t* output_from(const ConvolutionDispatch& dispatch, const ProductTile& tile,
                             std::int64_t channel) const noexcept {
@@ -95,10 +104,17 @@ class ProductConvolution final : public ConvolutionAlgorithm {
                                   std::uint8_t* own) const noexcept;
   Activations activations_in_place(const std::uint8_t* data, const Copied& copied,
                                    const ProductTile& tile) const noexcept;
-  void sum_activations(const Activations& activations, const ProductTile& tile, std::int32_t* sums) const noexcept;
+  void sum_activations(const Activations& activations, const ProductTile& tile, std::int64_t joined_group,
+                       std::int32_t* sums) const noexcept;
   std::size_t next_rows(const ProductTile& tile) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                 std::uint8_t* own) const noexcept;
+  BlockResults results_of_block(const ConvolutionDispatch& dispatch, const ProductTile& tile, std::int64_t block,
+                                std::uint8_t* own) const noexcept;
+  GemmBlock product_of(const ConvolutionDispatch& dispatch, const Activations& activations, const ProductTile& tile,
+                       const BlockResults& results, IndexRange of_group) const noexcept;
+  void finish_block(const ConvolutionDispatch& dispatch, const ProductTile& tile,
+                    const BlockResults& results) const noexcept;
   void finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept;
   void scatter(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
                std::uint8_t* output) const noexcept;
@@ -193,7 +209,7 @@ ProductConvolution::Activations ProductConvolution::activations_in_place(const s
   const auto of_column = static_cast<std::int64_t>(strides_.output_column);
   std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(strides_.image) +
                        (tile.row - copied.first_row) * of_row + tile.column * of_column +
-                       tile.group * geometry_.group_input_channels();
+                       tile.group * static_cast<std::int64_t>(strides_.group);
   bool down = false;
   if (!plan_.cut.regions.empty()) {
     const ProductRegion& region = plan_.cut.regions[tile.region];
@@ -207,19 +223,21 @@ ProductConvolution::Activations ProductConvolution::activations_in_place(const s
   return {data + place, of_m, of_run, order.segment_terms, order.segment_padded};
 }
 
-// The sum of each pixel's window, which filters with zero points other than 0 need.
+// The sum of each pixel's window, which filters with zero points other than 0 need: of one of the groups that are
+// joined.
 void ProductConvolution::sum_activations(const Activations& activations, const ProductTile& tile,
-                                         std::int32_t* sums) const noexcept {
+                                         std::int64_t joined_group, std::int32_t* sums) const noexcept {
   const ProductSegments& of_region = segments_[tile.region];
   const std::vector<std::size_t>& segments = of_region.summed.empty() ? of_region.activations : of_region.summed;
+  const std::uint8_t* data = activations.data + joined_group * geometry_.filter_input_channels();
   const std::size_t m = as_size(tile.m);
   for (std::size_t run = 0; run < as_size(tile.runs); ++run) {
-    target_.kernels().pack->sum_rows({.a = activations.data + run * activations.run_stride,
+    target_.kernels().pack->sum_rows({.a = data + run * activations.run_stride,
                                       .a_row_stride = activations.row_stride,
                                       .a_offsets = segments.data(),
                                       .segments = segments.size(),
                                       .m = m,
-                                      .k = of_region.summed.empty() ? activations.terms : terms_of_row(geometry_),
+                                      .k = of_region.summed_terms(geometry_, activations.terms),
                                       .a_is_signed = plan_.reads_signed},
                                      sums + run * m);
   }
@@ -235,60 +253,97 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                                   std::uint8_t* own) const noexcept {
   const Activations activations = prepare_activations(dispatch, copied, tile, own);
   auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.scratch.activation_sums);
-  if (dispatch.channels.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
+  const bool has_zero_points = dispatch.channels.filter_zero_point != nullptr;
+  // Windows of groups that are joined have sums of their own: one group is multiplied after the other then.
+  const bool is_apart = has_zero_points && geometry_.joined_groups > 1;
+  if (has_zero_points && !is_apart) sum_activations(activations, tile, 0, sums);
+  const std::int64_t at_once = is_apart ? geometry_.filter_output_channels() : geometry_.group_output_channels();
+  const auto panel = static_cast<std::int64_t>(gemm_.nr);
+  for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
+    const BlockResults results = results_of_block(dispatch, tile, block, own);
+    const std::int64_t first = results.group_channel, end = first + results.channels;
+    // From the last group to the first: where one begins amid a panel of the filter, what is made of the channels
+    // before it is not theirs, and is written once more.
+    for (std::int64_t group = (end - 1) / at_once; (group + 1) * at_once > first; --group) {
+      if (is_apart) sum_activations(activations, tile, group, sums);
+      const IndexRange channels = {std::max(group * at_once / panel * panel, first),
+                                   std::min((group + 1) * at_once, end)};
+      GemmBlock product = product_of(dispatch, activations, tile, results, channels);
+      product.activation_sum = sums;
+      if (channels.begin == first && block + 1 == tile.end_block) product.next_rows = next_rows(tile);
+      gemm_.multiply(product);
+    }
+    finish_block(dispatch, tile, results);
+  }
+}
 
+ProductConvolution::BlockResults ProductConvolution::results_of_block(const ConvolutionDispatch& dispatch,
+                                                                      const ProductTile& tile, std::int64_t block,
+                                                                      std::uint8_t* own) const noexcept {
+  const std::int64_t of_group = geometry_.group_output_channels(), first = block * plan_.cut.blocks.channels;
+  const std::int64_t channels = std::min(plan_.cut.blocks.channels, of_group - first);
+  const bool direct = geometry_.output.c == 1;
+  return {.data = direct ? output_from(dispatch, tile, tile.group * of_group + first) : own + plan_.scratch.results,
+          .row_stride = direct ? tile.output_row_stride : as_size(channels),
+          .run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
+          .group_channel = first,
+          .channels = channels,
+          .are_output = direct};
+}
+
+// The product by some channels of the tile's group, within those of the results.
+GemmBlock ProductConvolution::product_of(const ConvolutionDispatch& dispatch, const Activations& activations,
+                                         const ProductTile& tile, const BlockResults& results,
+                                         IndexRange of_group) const noexcept {
   const ChannelParameters& parameters = dispatch.channels;
   const ProductSegments& segments = segments_[tile.region];
   const PackedFilter& packed = plan_.cut.filter;
-  const std::uint8_t* filter = dispatch.filter + packed.zeros + as_size(tile.group) * packed.operand_size;
-  for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
-    const std::int64_t of_group = block * plan_.cut.blocks.channels;
-    const std::int64_t channels = std::min(plan_.cut.blocks.channels, geometry_.group_output_channels() - of_group);
-    const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group;
-    std::uint8_t* output = output_from(dispatch, tile, channel);
-    const bool direct = geometry_.output.c == 1, ends_in_sums = geometry_.ends_in_sums();
-    std::uint8_t* results = direct ? output : own + plan_.scratch.results;
-    const std::size_t row_stride = direct ? tile.output_row_stride : as_size(channels);
-    const std::size_t run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels);
-    gemm_.multiply({.a = activations.data,
-                    .a_row_stride = activations.row_stride,
-                    .a_run_stride = activations.run_stride,
-                    .a_offsets = segments.activations.data(),
-                    .segments = segments.activations.size(),
-                    .b = filter + as_size(of_group) * packed.order.k(),
-                    .b_offsets = segments.filter.data(),
-                    .b_panel_stride = packed.order.k() * packed.nr,
-                    .b_order = steps_from(dispatch.filter, tile.group, of_group),
-                    .b_order_stride = packed.order_stride(),
-                    .runs = as_size(tile.runs),
-                    .m = as_size(tile.m),
-                    .n = as_size(channels),
-                    .k = activations.k,
-                    .offset = parameters.offset + channel,
-                    .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
-                    .filter_zero_point =
-                        parameters.filter_zero_point == nullptr ? nullptr : parameters.filter_zero_point + channel,
-                    .activation_sum = sums,
-                    .output_zero_point = dispatch.output_zero_point,
-                    .flip = dispatch.output_flip,
-                    .output = ends_in_sums ? nullptr : results,
-                    .output_row_stride = row_stride,
-                    .output_run_stride = run_stride,
-                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
-                    .a_is_signed = plan_.reads_signed,
-                    .padding = plan_.cut.source.padding,
-                    .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
-    if (dispatch.to_floats != nullptr) {
-      dispatch.to_floats->apply({.sums = results,
-                                 .runs = as_size(tile.runs),
-                                 .run_stride = run_stride,
-                                 .pixels = as_size(tile.m),
-                                 .pixel_stride = row_stride,
-                                 .first_channel = as_size(channel),
-                                 .channels = as_size(channels)});
-    }
-    if (!direct) scatter(results, tile, channels, output);
+  const std::size_t place = as_size(tile.group) * packed.operand_size + as_size(of_group.begin) * packed.order.k();
+  const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group.begin;
+  const bool ends_in_sums = geometry_.ends_in_sums();
+  std::uint8_t* output = results.data + (of_group.begin - results.group_channel) * geometry_.output_bytes;
+  return {
+      .a = activations.data,
+      .a_row_stride = activations.row_stride,
+      .a_run_stride = activations.run_stride,
+      .a_offsets = segments.activations.data(),
+      .segments = segments.activations.size(),
+      .b = dispatch.filter + packed.zeros + place,
+      .b_offsets = segments.filter.data(),
+      .b_panel_stride = packed.order.k() * packed.nr,
+      .b_order = steps_from(dispatch.filter, tile.group, of_group.begin),
+      .b_order_stride = packed.order_stride(),
+      .runs = as_size(tile.runs),
+      .m = as_size(tile.m),
+      .n = as_size(of_group.count()),
+      .k = activations.k,
+      .offset = parameters.offset + channel,
+      .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
+      .filter_zero_point = parameters.filter_zero_point == nullptr ? nullptr : parameters.filter_zero_point + channel,
+      .output_zero_point = dispatch.output_zero_point,
+      .flip = dispatch.output_flip,
+      .output = ends_in_sums ? nullptr : output,
+      .output_row_stride = results.row_stride,
+      .output_run_stride = results.run_stride,
+      .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(output) : nullptr,
+      .a_is_signed = plan_.reads_signed,
+      .padding = plan_.cut.source.padding};
+}
+
+// Makes floats of sums, and brings results to the output where they are not.
+void ProductConvolution::finish_block(const ConvolutionDispatch& dispatch, const ProductTile& tile,
+                                      const BlockResults& results) const noexcept {
+  const std::int64_t channel = tile.group * geometry_.group_output_channels() + results.group_channel;
+  if (dispatch.to_floats != nullptr) {
+    dispatch.to_floats->apply({.sums = results.data,
+                               .runs = as_size(tile.runs),
+                               .run_stride = results.run_stride,
+                               .pixels = as_size(tile.m),
+                               .pixel_stride = results.row_stride,
+                               .first_channel = as_size(channel),
+                               .channels = as_size(results.channels)});
   }
+  if (!results.are_output) scatter(results.data, tile, results.channels, output_from(dispatch, tile, channel));
 }
 
 // Applies the epilogue to all channels of a tile, or to those of its blocks in each group.

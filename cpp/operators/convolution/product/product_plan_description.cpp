@@ -14,6 +14,9 @@ const char* activations(const ConvolutionGeometry& geometry, const ProductCut& c
   if (cut.source.cells.are_windows) {
     return "read in place from a padded copy of the input, in which each window has its own rows";
   }
+  if (cut.source.cells.pieces > 1) {
+    return "read in place from a padded copy of the input, the channels of each group in whole steps of the kernel";
+  }
   if (cut.source.cells.bytes != geometry.input_channels) {
     return "read in place from a padded copy of the input, its pixels whole steps of the kernel apart";
   }
@@ -65,6 +68,10 @@ std::string describe_product_plan(const ConvolutionGeometry& geometry, const Exe
        << "\nproduct: " << counted(geometry.reduction(), "term") << ", padded to " << cut.filter.order.k() << "; "
        << cut.blocks.count << " x " << cut.blocks.channels << " channels in "
        << (geometry.groups == 1 ? "1 group" : "each of " + counted(geometry.groups, "group"));
+  if (geometry.joined_groups > 1) {
+    text << ", each of " << geometry.joined_groups
+         << " of the operator's, because one's channels are a part of a step of k";
+  }
   if (taps < 100) {
     text << "\npadding: taps in it are left out, in "
          << counted(static_cast<std::int64_t>(cut.regions.size()), "region") << " of the output; " << taps

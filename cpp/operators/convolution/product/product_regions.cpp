@@ -134,7 +134,7 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
 void take_out_taps(const ConvolutionGeometry& geometry, const ProductRegion& region, const std::int32_t* tap_sums,
                    const std::int32_t* filter_zero_point, std::int32_t input_zero_point, std::int32_t* offsets) {
   const auto zero_point = static_cast<std::uint32_t>(input_zero_point);
-  const std::uint32_t zero_points_of_tap = static_cast<std::uint32_t>(geometry.group_input_channels()) * zero_point;
+  const std::uint32_t zero_points_of_tap = static_cast<std::uint32_t>(geometry.filter_input_channels()) * zero_point;
   const std::size_t channels = as_size(geometry.output_channels);
   for (std::int64_t tap = 0; tap < geometry.kernel_height * geometry.kernel_width; ++tap, tap_sums += channels) {
     if (region.has_tap(tap / geometry.kernel_width, tap % geometry.kernel_width)) continue;

@@ -56,7 +56,8 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
   if (needs_cells(geometry, kernels)) {
     const ProductCells chosen = choose_cells(geometry, kernels);
     if (!PaddedPlanes::holds(geometry, chosen.cells)) return "a copy in whole steps of the kernel is beyond any memory";
-    return chosen.order.segments > kMostSegments ? kTooManySegments : nullptr;
+    if (chosen.order.segments > kMostSegments) return kTooManySegments;
+    if (geometry.groups == 1) return nullptr;
   }
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
@@ -161,6 +162,7 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
     const bool copies = kernels.loads_rows_as_tiles && order.segment_terms != order.segment_padded;
     return cycles_of_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
   };
+  if (geometry.joined_groups > 1) return target;
   if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
   return target;
 }

@@ -24,6 +24,26 @@ ProductSegments segments_of(const ConvolutionGeometry& geometry, const ProductCu
   return segments;
 }
 
+// Of the taps of a window, each where its first channel stands.
+std::vector<std::size_t> places_of_taps(const ConvolutionGeometry& geometry, const ProductCut& cut,
+                                        const ProductStrides& strides) {
+  const PlaneCells& cells = cut.source.cells;
+  const bool is_whole = cut.source.from == ActivationsFrom::gathered;
+  const std::int64_t channels = geometry.group_input_channels();
+  const std::int64_t rows_at_once = is_whole ? geometry.kernel_height : cells.rows;
+  const std::size_t column_step =
+      is_whole || cells.are_windows ? as_size(channels) : as_size(geometry.dilation_width) * strides.pixel;
+  std::vector<std::size_t> places;
+  for (std::int64_t row = 0; row < geometry.kernel_height; ++row) {
+    const std::size_t of_row =
+        as_size(row / rows_at_once) * strides.segment + as_size(row % rows_at_once * geometry.kernel_width * channels);
+    for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
+      places.push_back(of_row + as_size(column) * column_step);
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 ProductStrides product_strides(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
@@ -39,16 +59,27 @@ ProductStrides product_strides(const ConvolutionGeometry& geometry, const Produc
   strides.image = planes ? planes->image_bytes() : as_size(geometry.input.n);
   strides.row = planes ? planes->row_bytes() : as_size(geometry.input.h);
   strides.pixel = planes ? planes->cell_bytes() : as_size(pixel_stride(geometry.input));
-  const bool has_windows = plan.cut.source.cells.are_windows;
+  const PlaneCells& cells = plan.cut.source.cells;
+  strides.group = as_size(cells.pieces > 1 ? cells.bytes / cells.pieces : geometry.group_input_channels());
+  const bool has_windows = cells.are_windows;
   strides.output_row = has_windows ? planes->output_row_bytes() : as_size(geometry.stride_height) * strides.row;
   strides.segment = has_windows ? planes->segment_bytes() : as_size(geometry.dilation_height) * strides.row;
   strides.output_column = has_windows ? strides.pixel : as_size(geometry.stride_width) * strides.pixel;
   return strides;
 }
 
+std::size_t ProductSegments::summed_terms(const ConvolutionGeometry& geometry, std::size_t terms_of_segment) const {
+  if (geometry.joined_groups > 1) return as_size(geometry.filter_input_channels());
+  return summed.empty() ? terms_of_segment : as_size(geometry.kernel_width * geometry.group_input_channels());
+}
+
 std::vector<ProductSegments> product_segments(const ConvolutionGeometry& geometry, const ProductCut& cut,
                                               const ProductStrides& strides) {
-  if (cut.source.from == ActivationsFrom::gathered) return {{.activations = {0}, .filter = {0}, .summed = {}}};
+  const bool has_joined_groups = geometry.joined_groups > 1;
+  const auto of_taps = [&] {
+    return has_joined_groups ? places_of_taps(geometry, cut, strides) : std::vector<std::size_t>{};
+  };
+  if (cut.source.from == ActivationsFrom::gathered) return {{.activations = {0}, .filter = {0}, .summed = of_taps()}};
   std::vector<ProductSegments> segments;
   for (const ProductRegion& region : cut.regions) {
     segments.push_back(segments_of(geometry, cut, strides, region.rows.taps, region.columns.taps));
@@ -57,12 +88,13 @@ std::vector<ProductSegments> product_segments(const ConvolutionGeometry& geometr
   const std::int64_t rows_of_cell = cut.source.cells.rows, rows = divide_up(geometry.kernel_height, rows_of_cell);
   ProductSegments all =
       segments_of(geometry, cut, strides, {0, rows}, {0, static_cast<std::int64_t>(cut.filter.order.segments) / rows});
-  for (std::int64_t row = 0; rows_of_cell > 1 && row < geometry.kernel_height; ++row) {
+  all.summed = of_taps();
+  if (has_joined_groups || rows_of_cell == 1) return {all};
+  for (std::int64_t row = 0; row < geometry.kernel_height; ++row) {
     all.summed.push_back(as_size(row / rows_of_cell) * strides.segment +
-                         as_size(row % rows_of_cell) * terms_of_row(geometry));
+                         as_size(row % rows_of_cell * geometry.kernel_width * geometry.group_input_channels()));
   }
-  segments.push_back(std::move(all));
-  return segments;
+  return {all};
 }
 
 }  // namespace dmlcpu
