@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks, coded_matrix
 from float_products import product_with
 from onnx_models import Builder, assert_like_onnxruntime, floats, steps_of
 from template_checks import assert_templates_follow_the_rules
@@ -257,3 +259,30 @@ def test_a_code_that_ties(random_numbers: np.random.Generator) -> None:
     sizes = {"K": 16, "N": 1, "bits": 4, "block_size": 16, "accuracy_level": 4}
     builder.output(builder.node("com.microsoft.MatMulNBits", inputs, **sizes), "float32")
     assert_like_onnxruntime(builder.build(), {"x": x})
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4, np.int8, np.uint8])
+@pytest.mark.parametrize(("rows", "size"), [(64, 16), (70, 32), (45, 32), (13, 13), (1, 16)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_columns_of_codes(
+    random_numbers: np.random.Generator, dtype: type[np.generic], rows: int, size: int, transposed: bool
+) -> None:
+    """The bytes of each column: unsigned codes, of 4 bits two in a byte, the first one in the lower half."""
+    name, columns = np.dtype(dtype).name, 5
+    bits, is_signed = 4 if name.endswith("4") else 8, name.startswith("int")
+    unsigned = random_numbers.integers(0, 1 << bits, (rows, columns), np.uint8)
+    unsigned[0, :2] = 0, (1 << bits) - 1
+    codes = (unsigned.astype(np.int16) - is_signed * (1 << (bits - 1))).astype(np.int8 if is_signed else np.uint8)
+    codes = codes.astype(dtype)
+    if transposed:
+        codes = np.ascontiguousarray(codes.T).T
+    blocks = -(-rows // size)
+    scale, points = np.ones((blocks, columns), np.float32), np.zeros((blocks, columns), dtype)
+    matrix = coded_matrix(ConstantOfBlocks(codes, scale, points, size, 0))
+    assert matrix is not None
+    assert (matrix.bits, matrix.block_size, matrix.rows) == (bits, min(size, rows), rows)
+    block = -(-matrix.block_size * bits // 8)
+    assert matrix.codes.shape == (columns, blocks * block)
+    halves = [matrix.codes & 15, matrix.codes >> 4] if bits == 4 else [matrix.codes]
+    np.testing.assert_array_equal(np.stack(halves, -1).reshape(columns, -1)[:, :rows], unsigned.T)
+    assert (matrix.zero_point == is_signed * (1 << (bits - 1))).all()
