@@ -109,6 +109,27 @@ def test_products_of_several_tiles(
     assert_product(devices, operator, tensors, block_size, bits)
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 33, 63, 64, 65, 130])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_columns_side_by_side(
+    devices: Devices, random_numbers: np.random.Generator, operator: str, bits: int, n: int, gap: int
+) -> None:
+    """The codes of a row are neighbours, of as many columns as a panel has, or fewer, or more."""
+    m, k, block_size = 2, 352, 32
+    count, bytes_of_block = blocks_of(k, block_size, bits)
+    b = random_numbers.integers(0, 256, (count * bytes_of_block, n + gap), np.uint8)
+    tensors = {
+        "a_tensor": packed(random_numbers.normal(size=(m, k)).astype(np.float32)),
+        "b_tensor": StridedTensor("UINT8", (n, len(b)), (1, n + gap), b.reshape(-1)[: b.size - gap]),
+        "scale_tensor": packed(random_numbers.random((n, count), np.float32)),
+        "zero_point_tensor": packed(random_numbers.integers(0, 1 << bits, (n, count), np.uint8)),
+        "output_tensor": blank_tensor("FLOAT32", (m, n), None),
+    }
+    assert_product(devices, operator, tensors, block_size, bits)
+
+
 @pytest.mark.parametrize("bits", [4, 8])
 def test_the_largest_sums(devices: Devices, bits: int) -> None:
     """Of integers, in the largest blocks: 8 bits times 7, without a zero point or with the largest."""

@@ -104,7 +104,17 @@ void CodedMatrix::pack_words(const TensorLayout& layout, const PackKernels& kern
   std::int64_t stride = layout.strides[0];
   if (layout.strides[1] != 1 && layout.sizes[1] != 1) {  // a column's codes are no neighbours
     copied.resize(as_size(count * layout.sizes[1]));
-    copy_rows(columns, {stride, layout.strides[1]}, copied.data(), {layout.sizes[1], 1}, count, layout.sizes[1]);
+    if (stride == 1) {  // but those of columns are
+      kernels.transpose({.input = columns,
+                         .input_row_stride = as_size(layout.strides[1]),
+                         .rows = as_size(layout.sizes[1]),
+                         .columns = as_size(count),
+                         .flip = 0,
+                         .output = copied.data(),
+                         .output_row_stride = as_size(layout.sizes[1])});
+    } else {
+      copy_rows(columns, {stride, layout.strides[1]}, copied.data(), {layout.sizes[1], 1}, count, layout.sizes[1]);
+    }
     columns = copied.data();
     stride = layout.sizes[1];
   }
