@@ -14,4 +14,5 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   dmlcpu::register_graph(module);
   dmlcpu::register_feeds(module);
   dmlcpu::register_detection(module);
+  dmlcpu::register_nibbles(module);
 }

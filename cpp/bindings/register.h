@@ -25,5 +25,6 @@ void register_call_memo(pybind11::module_& module);          // functions on arr
 void register_graph(pybind11::module_& module);              // the same of whole graphs
 void register_feeds(pybind11::module_& module);              // what a model is fed
 void register_detection(pybind11::module_& module);          // boxes that are kept, regions of images
+void register_nibbles(pybind11::module_& module);            // elements of 4 bits
 
 }  // namespace dmlcpu

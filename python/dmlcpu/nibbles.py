@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dmlcpu import _core
+
 __all__ = ["packed", "packed_length", "unpacked"]
 
 
@@ -39,7 +41,4 @@ def unpacked(pairs: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
     >>> unpacked(np.array([0x21, 0x43, 0x05], np.uint8), 5).tolist()
     [1, 2, 3, 4, 5]
     """
-    result = np.empty(count, np.uint8)
-    result[::2] = pairs[: packed_length(count)] & 15
-    result[1::2] = pairs[: count // 2] >> 4
-    return result
+    return _core.unpacked_nibbles(pairs, count)

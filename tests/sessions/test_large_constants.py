@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +54,28 @@ def test_constants_of_files(random_numbers: np.random.Generator, tmp_path: Path,
             assert loaded[name].flags.aligned
             assert not loaded[name].flags.writeable or loaded[name].flags.owndata
     assert path.read_bytes() == before == model_of(arrays).SerializeToString()
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4"])
+def test_constants_of_4_bits(random_numbers: np.random.Generator, tmp_path: Path, kind: str) -> None:
+    """The arrays of onnx, of even and odd counts and of none, and of more bytes than there are elements."""
+    initializers, number = [], onnx.TensorProto.DataType.Value(kind)
+    for shape in [(), (1,), (2,), (0, 3), (3, 5), (257,), (64, 33), (1 << 12,), (1 << 10, 1 << 13)]:
+        count = math.prod(shape)
+        for more in (0, 1, 2):
+            raw = random_numbers.integers(0, 256, (count + 1) // 2 + more, np.uint8).tobytes()
+            initializers.append(onnx.TensorProto(name=f"{shape} {more}", data_type=number, dims=shape, raw_data=raw))
+    model = model_of({})
+    model.graph.initializer.extend(initializers)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    for source in (path, path.read_bytes()):
+        loaded = load_model(source, to_run=True).constants
+        assert list(loaded) == [tensor.name for tensor in initializers]
+        for tensor in initializers:
+            expected, array = onnx.numpy_helper.to_array(tensor), loaded[tensor.name]
+            assert (array.dtype, array.shape) == (expected.dtype, expected.shape)
+            np.testing.assert_array_equal(array.view(np.uint8), expected.view(np.uint8))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.nibbles import packed_length, unpacked
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.tensor import row_major_strides
@@ -31,7 +32,13 @@ _PLAIN: Final[dict[int, tuple[np.dtype[Any], str, np.dtype[Any]]]] = {
     )
 }
 
-
+# Types of which ``raw_data`` holds two elements in a byte; none where onnx has types of its own for them,
+# as early versions do.
+_NIBBLES: Final[dict[int, np.dtype[Any]]] = {
+    number: dtype
+    for number in (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
+    if (dtype := np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))).name in ("int4", "uint4")
+}
 _DATA_TYPES: Final = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
 # No processor addresses more bytes.
 _MOST_ELEMENTS: Final = 1 << 48
@@ -61,6 +68,9 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
             f"its elements are in a file of their own, {where!r}: pass the path of the model, not its bytes"
         )
     if plain is None or tensor.HasField("segment"):
+        nibbles = _nibbles_of(tensor, raw_data)
+        if nibbles is not None:
+            return nibbles
         if raw_data is not None:
             tensor.raw_data = bytes(raw_data)
         whole: Array = onnx.numpy_helper.to_array(tensor)
@@ -75,6 +85,19 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
     # Protobuf's own conversion is quick for many numbers, but not for the one of a scale or a zero point.
     array = np.array(numbers[:] if len(numbers) == 1 else numbers, stored).astype(own, copy=False)
     return array.reshape(shape)
+
+
+def _nibbles_of(tensor: onnx.TensorProto, raw_data: memoryview | None) -> Array | None:
+    """Return elements of 4 bits, each in a byte; None if they are none, or not as most models have them."""
+    dtype = _NIBBLES.get(tensor.data_type)
+    if dtype is None or tensor.HasField("segment"):
+        return None
+    data = tensor.raw_data if tensor.HasField("raw_data") else raw_data
+    shape = tuple(tensor.dims[:])
+    count = math.prod(shape)
+    if data is None or len(data) != packed_length(count):
+        return None
+    return unpacked(np.frombuffer(data, np.uint8), count).view(dtype).reshape(shape)
 
 
 def has_external_data(model: onnx.ModelProto) -> bool:
