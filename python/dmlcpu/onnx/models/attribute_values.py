@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import onnx
@@ -42,41 +42,49 @@ _AXES: Final = frozenset(("axes", "axis", "scan_input_axes", "scan_output_axes")
 _RANDOM: Final = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 CHECKED: Final = _COUNTS | _TYPES | _AXES | {"auto_pad", "high", "low", "ngram_counts", "scale", "storage_order"}
 """Names of attributes without which there is nothing to check."""
+_LOOKED_AT: Final = CHECKED | {"ngram_indexes", "pads"}
 
 
 def check_values(
     name: str,
     proto: onnx.NodeProto,
     attributes: Sequence[onnx.AttributeProto],
-    subgraphs: Iterable[onnx.GraphProto],
+    subgraphs: Sequence[onnx.GraphProto],
 ) -> None:
     """Check the attributes of a node, and those of nodes within it.
 
     Raises:
         InvalidModelError: One is out of range, or contradicts another; the message names the node.
     """
-    by_name = {attribute.name: attribute for attribute in attributes}
-    wrong = ""
-    for attribute in attributes:
-        if attribute.name in _COUNTS:
-            wrong = wrong or _wrong_count(attribute, proto.op_type)
-        elif attribute.name in _AXES:
-            wrong = wrong or _wrong_axis(attribute)
-        elif attribute.name in _TYPES and attribute.type == _INT and proto.domain in ("", "ai.onnx"):
-            wrong = wrong or _wrong_type(attribute)
-        elif attribute.name == "storage_order" and attribute.type == _INT and attribute.i not in (0, 1):
-            wrong = wrong or f"got storage_order {attribute.i}, expected 0 or 1"
-    if "auto_pad" in by_name or "pads" in by_name:
-        wrong = wrong or _wrong_padding(proto.op_type, by_name)
-    if proto.op_type in _RANDOM:
-        wrong = wrong or _wrong_range(by_name)
-    if proto.op_type == "TfIdfVectorizer":
-        wrong = wrong or _wrong_pool(by_name)
-    if wrong:
+    names = [attribute.name for attribute in attributes]
+    if not _LOOKED_AT.isdisjoint(names) and (wrong := _what_is_wrong(proto, names, attributes)):
         raise InvalidModelError(f"node {name} ({proto.op_type}): {wrong}")
     for graph in subgraphs:
         for node in graph.node:
-            check_values(node.name or name, node, node.attribute, graphs_within(node.attribute))
+            within = node.attribute[:]
+            check_values(node.name or name, node, within, graphs_within(within))
+
+
+def _what_is_wrong(proto: onnx.NodeProto, names: Sequence[str], attributes: Sequence[onnx.AttributeProto]) -> str:
+    """Return in words what is wrong with attributes of a node, whose names are given as well; "" if nothing."""
+    operator, by_name = proto.op_type, dict(zip(names, attributes, strict=True))
+    wrong = ""
+    for name, attribute in zip(names, attributes, strict=True):
+        if name in _COUNTS:
+            wrong = wrong or _wrong_count(attribute, operator)
+        elif name in _AXES:
+            wrong = wrong or _wrong_axis(attribute)
+        elif name in _TYPES and attribute.type == _INT and proto.domain in ("", "ai.onnx"):
+            wrong = wrong or _wrong_type(attribute)
+        elif name == "storage_order" and attribute.type == _INT and attribute.i not in (0, 1):
+            wrong = wrong or f"got storage_order {attribute.i}, expected 0 or 1"
+    if "auto_pad" in by_name or "pads" in by_name:
+        wrong = wrong or _wrong_padding(operator, by_name)
+    if operator in _RANDOM:
+        wrong = wrong or _wrong_range(by_name)
+    if operator == "TfIdfVectorizer":
+        wrong = wrong or _wrong_pool(by_name)
+    return wrong
 
 
 def _wrong_count(attribute: onnx.AttributeProto, operator: str) -> str:

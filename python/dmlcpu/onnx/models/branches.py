@@ -63,7 +63,7 @@ class Branches:
             given = counted(len(graph.output), "output")
             wrong = f"its {_NAMES[condition]} has {given}, and it has {len(node.outputs)}"
             raise InvalidModelError(f"node {node}: {wrong}")
-        written = {name for inner in graph.node for name in inner.output if name}
+        written = {name for inner in graph.node for name in inner.output[:] if name}
         initializers = {tensor.name: constant_of(tensor) for tensor in graph.initializer}
         if fed := [value.name for value in graph.input if value.name not in initializers]:
             raise InvalidModelError(f"node {node}: its {_NAMES[condition]} has inputs, {', '.join(fed)}")

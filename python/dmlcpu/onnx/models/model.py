@@ -47,6 +47,8 @@ _NEWEST_FORMAT: Final = 14
 
 # Bytes of a file from which on it pays to look for its large constants.
 _LARGE_FILE: Final = 1 << 22
+# Bytes of constants that a proto may go on to hold beside the nodes.
+_SMALL: Final = 1 << 18
 # What protobuf and onnx raise of files that they cannot read.
 _UNREADABLE: Final = (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError)
 
@@ -168,13 +170,15 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     constants: Mapping[str, Array] = {
         tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)
     }
+    held = sum([array.nbytes for index, array in enumerate(constants.values()) if index not in large])
     widened = with_float32(proto, constants) if to_run else None
     constants = constants if widened is None else widened
     if to_run:
         # Nodes refer to the proto, and what is deleted of one is freed with the rest of it: a smaller copy is made.
         del proto.graph.initializer[:]
-        whole, proto = proto, onnx.ModelProto()
-        proto.CopyFrom(whole)
+        if held > _SMALL:
+            whole, proto = proto, onnx.ModelProto()
+            proto.CopyFrom(whole)
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))

@@ -76,7 +76,7 @@ class Node:
             proto.CopyFrom(self.proto)
         del proto.input[:]
         proto.input.extend(inputs)
-        reads = _reads(inputs, [*graphs_within(proto.attribute)])
+        reads = _reads(inputs, graphs_within(proto.attribute))
         return replace(self, inputs=tuple(inputs), reads=reads, proto=proto, **changed)
 
 
@@ -112,7 +112,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
         raise InvalidModelError(f"node {name} ({operator}): {error}") from None
     if len(attributes) < len(given):
         raise InvalidModelError(f"node {name} ({operator}): two of its attributes have one name")
-    subgraphs = [*graphs_within(given)] if given else []
+    subgraphs = graphs_within(given)
     if subgraphs or not CHECKED.isdisjoint(attributes):
         check_values(name, proto, given, subgraphs)
     reads = _reads(inputs, subgraphs)
@@ -235,7 +235,8 @@ def free_names(nodes: Iterable[Node], values: Iterable[str]) -> FreeNames:
     names = set(values)
     for node in nodes:
         names.update(node.reads, node.outputs)
-        names.update(name for graph in graphs_within(node.proto.attribute) for name in names_in(graph))
+        for graph in graphs_within(node.proto.attribute):
+            names.update(names_in(graph))
     return FreeNames(names)
 
 
@@ -259,10 +260,12 @@ def _reads(inputs: Sequence[str], subgraphs: Sequence[onnx.GraphProto]) -> tuple
 def _captured(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the values that the nodes of a subgraph, and of those within it, take from outside."""
     inside = {value.name for value in (*graph.input, *graph.initializer)}
-    inside |= {name for node in graph.node for name in node.output}
     for node in graph.node:
-        names = (*node.input, *(name for inner in graphs_within(node.attribute) for name in _captured(inner)))
-        yield from (name for name in names if name and name not in inside)
+        inside.update(node.output[:])
+    for node in graph.node:
+        yield from [name for name in node.input[:] if name and name not in inside]
+        for inner in graphs_within(node.attribute):
+            yield from [name for name in _captured(inner) if name not in inside]
     yield from (value.name for value in graph.output if value.name not in inside)
 
 

@@ -49,6 +49,8 @@ _EXTERNAL: Final = onnx.TensorProto.EXTERNAL
 _TENSOR: Final = onnx.AttributeProto.TENSOR
 _TENSORS: Final = onnx.AttributeProto.TENSORS
 _OF_GRAPHS: Final = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+# Of most attributes.
+_PLAIN_KINDS: Final = (onnx.AttributeProto.INTS, onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT)
 
 
 def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
@@ -126,8 +128,10 @@ def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Ten
     if isinstance(part, onnx.GraphProto):
         yield from part.initializer
     for node in part.node:
-        for attribute in node.attribute:
+        for attribute in node.attribute[:]:
             kind = attribute.type
+            if kind in _PLAIN_KINDS:
+                continue
             if kind == _TENSOR:
                 yield attribute.t
             elif kind == _TENSORS:
