@@ -80,7 +80,7 @@ def _computed(function: Callable[..., Any]) -> Any:
 def _compared(function: Callable[[Any, Any], bool]) -> Any:
     def compare(self: Length, other: Any) -> Any:
         if type(other) is int or isinstance(other, _INTEGERS):
-            return self.record.decided(function, self, _plain(other))
+            return self.record.compared(function, self, _plain(other))
         return function(int(self), other)
 
     return compare
@@ -226,6 +226,15 @@ class Record:
     def decided(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """Return what a function says of lengths. A record is of use only to those of which it says the same."""
         decision: bool = self.values[self._entered(function, arguments, True)]
+        return decision
+
+    def compared(self, function: Callable[..., bool], length: Length, other: Any) -> bool:
+        """Return what :meth:`decided` does of a length and another one or a number, sooner if it was asked before."""
+        place = other.place if type(other) is Length else self._numbers.get(other)
+        known = self._entries.get((function, True, length.place, place))
+        if known is None:
+            return self.decided(function, length, other)
+        decision: bool = self.values[known]
         return decision
 
     def _length_at(self, place: int) -> int:

@@ -14,7 +14,6 @@ import numpy as np
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.functions.element_wise import quantize_linear
-from dmlcpu.graph.lengths import is_free
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constant_arrays import Array, Constant, ConstantElements, broadcast_to, constant_by
@@ -117,7 +116,7 @@ class Lowering:
 
     def number(self, operand: Elements | None) -> int | None:
         """Return the number that an operand has in the current graph; None if it is absent."""
-        known = self.partition.known_number(operand)
+        [known] = self.partition.known_numbers([operand])
         if known is not None or operand is None:
             return known
         if not isinstance(operand, Tensor):
@@ -160,14 +159,16 @@ class Lowering:
         """
         partition = self.partition
         operands = [operand.elements() if isinstance(operand, Constant) else operand for operand in inputs]
-        numbers = [*map(partition.known_number, operands)]
-        for operand, number in zip(operands, numbers, strict=True):
-            if number is None and operand is not None:
-                check_tensor(operand.dtype, operand.shape)
+        numbers = partition.known_numbers(operands)
+        are_known = None not in numbers
+        if not are_known:
+            for operand, number in zip(operands, numbers, strict=True):
+                if number is None and operand is not None:
+                    check_tensor(operand.dtype, operand.shape)
         if attributes and not all(map(_fit, attributes.values())):
             raise NotNative("an attribute of more than 64 bits")
         descs = [partition.desc(dtype, shape) for dtype, shape in outputs]
-        if None in numbers:
+        if not are_known:
             numbers = [
                 self.number(operand) if number is None else number
                 for operand, number in zip(operands, numbers, strict=True)
@@ -327,9 +328,7 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
     """Return whether integers have 64 bits. Lengths that are known only later are not compared with each other."""
     if isinstance(entries, Derived):  # indices
         return True
-    if is_free(entries):
-        return all(-_INT64_END <= entry < _INT64_END for entry in entries)
-    return not entries or -_INT64_END <= min(entries) <= max(entries) < _INT64_END
+    return all([-_INT64_END <= entry < _INT64_END for entry in entries])
 
 
 def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

@@ -266,15 +266,16 @@ class ModelValues:
                     raise
         if rule is None or not is_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
-        if unknown := unknown_part(node):
+        if node.domain and (unknown := unknown_part(node)):
             raise NotNative(f"an {unknown} that is not known here")
         if len(inputs) == 0:
             raise NotNative("no inputs")
         try:
-            followed = self._followed(node, inputs)
-            if followed is not None:
-                return [followed]
-            inputs = for_other_nodes(inputs)
+            if any([isinstance(value, Deferred) for value in inputs]):
+                followed = self._followed(node, inputs)
+                if followed is not None:
+                    return [followed]
+                inputs = for_other_nodes(inputs)
             if is_constant and (computed := computed_once(self.lowering, rule, node, inputs, self.folding)) is not None:
                 return [computed]
             return rule(self.lowering, node, inputs)
@@ -293,8 +294,9 @@ class ModelValues:
 
     def _inputs(self, node: Node, has_rule: bool) -> Sequence[Value | None]:
         """Return the values that a node is given, in floats those codes of constants that count as numbers."""
-        inputs = [self.values[name] if name else None for name in node.inputs]
-        if is_along_axis(node) and len(inputs) == 2:
+        values = self.values
+        inputs = [values[name] if name else None for name in node.inputs]
+        if node.version < 7 and is_along_axis(node) and len(inputs) == 2:
             inputs[1] = self._along_axis(node, present(inputs[0]), present(inputs[1]))
         # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
         if has_rule and node.operator not in _OF_NUMBERS:

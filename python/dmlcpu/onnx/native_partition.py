@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -50,13 +50,20 @@ class NativePartition:
         self._constants: dict[int, int] = {}  # their numbers, by the ids of the objects
         self._held: list[ConstantElements] = []  # so that an id stays the object's
 
-    def known_number(self, operand: Tensor | ConstantElements | None) -> int | None:
-        """Return the number that a value has in the graph, where each has been checked; None if it is not there yet."""
-        if operand is None:
-            return None
-        if isinstance(operand, Tensor):
-            return operand.number if operand.partition == self.index else self.imported.get(operand.name)
-        return self._constants.get(id(operand))
+    def known_numbers(self, operands: Iterable[Tensor | ConstantElements | None]) -> list[int | None]:
+        """Return the numbers that values have in the graph, where each has been checked.
+
+        None of what is not there yet, or absent.
+        """
+        index, imported, constants = self.index, self.imported, self._constants
+        return [
+            constants.get(id(operand))  # None is no constant
+            if not isinstance(operand, Tensor)
+            else operand.number
+            if operand.partition == index
+            else imported.get(operand.name)
+            for operand in operands
+        ]
 
     def desc(self, dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:
         """Return the desc of a packed tensor, one for all of the same lengths; one without axes has one of length 1.
@@ -108,10 +115,18 @@ def check_tensor(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) 
         NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
             takes.
     """
+    lengths = tuple(shape)
+    (_check if is_free(lengths) else _check_once)(np.dtype(dtype), lengths)
+
+
+def _check(dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
     if len(shape) > 8 or not decided_by(_is_taken, *shape):
-        raise NotNative(f"a tensor of shape {tuple(shape)}")
-    if np.dtype(dtype) not in _KERNEL_TYPES:
-        raise NotNative(f"elements of type {np.dtype(dtype).name}")
+        raise NotNative(f"a tensor of shape {shape}")
+    if dtype not in _KERNEL_TYPES:
+        raise NotNative(f"elements of type {dtype.name}")
+
+
+_check_once: Final = lru_cache(_check)  # as of descs
 
 
 def _is_taken(*lengths: int) -> bool:

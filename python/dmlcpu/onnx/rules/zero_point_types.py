@@ -39,9 +39,10 @@ _PLACES: Final[Mapping[tuple[str, str], Sequence[tuple[int, int]]]] = {
 
 
 def _places(node: Node) -> Sequence[tuple[int, int]]:
-    if (node.domain, node.operator) == (_OWN, "QLinearConcat"):  # behind the result's parameters, those of each part
+    operator = node.domain, node.operator
+    if operator == (_OWN, "QLinearConcat"):  # behind the result's parameters, those of each part
         return [(codes, codes + 2) for codes in range(2, len(node.inputs), 3)]
-    return _PLACES.get((node.domain, node.operator), ())
+    return _PLACES.get(operator, ())
 
 
 def check_zero_points(node: Node, inputs: Sequence[Value | None]) -> None:
