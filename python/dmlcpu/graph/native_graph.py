@@ -32,7 +32,12 @@ class ValueKind(IntEnum):
     INTERMEDIATE = 3
 
 
+# Looking it up in the class takes longer than adding it to a list.
+_INTERMEDIATE: Final = (ValueKind.INTERMEDIATE,)
 _BOUND_AT_A_DISPATCH: Final = (ValueKind.INPUT, ValueKind.OUTPUT)
+
+
+_NO_ATTRIBUTES: Final[Attributes] = {}
 
 
 class NodeRow(NamedTuple):
@@ -165,16 +170,15 @@ class NativeGraph:
         outputs: Sequence[TensorDesc | FreeDesc],
         attributes: Attributes | None = None,
         name: str = "",
-    ) -> list[int]:
+    ) -> tuple[int, ...]:
         """Add an operator by its native name, its inputs numbered as in its desc; return its outputs."""
-        first = len(self.descs)
-        self.kinds += (ValueKind.INTERMEDIATE,) * len(outputs)
-        self.names += ("",) * len(outputs)
+        count, first = len(outputs), len(self.descs)
+        self.kinds += _INTERMEDIATE * count
+        self.names += ("",) * count
         self.descs += outputs
-        values = [*range(first, first + len(outputs))]
-        self.nodes.append(
-            NodeRow(type, name or f"node {len(self.nodes)}", tuple(inputs), tuple(values), dict(attributes or {}))
-        )
+        values = tuple(range(first, first + count))
+        own = dict(attributes) if attributes else _NO_ATTRIBUTES
+        self.nodes.append(NodeRow(type, name or f"node {len(self.nodes)}", tuple(inputs), values, own))
         return values
 
     def add_view(

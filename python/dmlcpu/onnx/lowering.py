@@ -142,8 +142,9 @@ class Lowering:
         shape: Sequence[int],
         attributes: Attributes | None = None,
     ) -> Tensor:
-        """Add an operator with one output."""
-        return self.emit_several(type, inputs, [(dtype, shape)], attributes)[0]
+        """Add an operator with one output; see ``emit_several``."""
+        [value] = self._added(type, inputs, [(dtype, shape)], attributes)
+        return self.tensor(value, dtype, shape)
 
     def emit_several(
         self,
@@ -157,6 +158,17 @@ class Lowering:
         Raises:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added, exported or imported.
         """
+        made = self._added(type, inputs, outputs, attributes)
+        return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
+
+    def _added(
+        self,
+        type: str,
+        inputs: Sequence[Operand],
+        outputs: Sequence[tuple[Any, Sequence[int]]],
+        attributes: Attributes | None,
+    ) -> Sequence[int]:
+        """Add an operator; return the numbers of its outputs. See ``emit_several``."""
         partition = self.partition
         operands = [operand.elements() if isinstance(operand, Constant) else operand for operand in inputs]
         numbers = partition.known_numbers(operands)
@@ -174,8 +186,7 @@ class Lowering:
                 for operand, number in zip(operands, numbers, strict=True)
             ]
         name = "" if self.node is None else self.node.name
-        made = partition.graph.add_node(type, numbers, descs, attributes, name)
-        return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
+        return partition.graph.add_node(type, numbers, descs, attributes, name)
 
     def pair(self, parameters: Parameters) -> tuple[Array, Array]:
         """Return scale and zero point as arrays of one element: constants that all who have the same ones share."""
