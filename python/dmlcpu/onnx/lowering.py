@@ -116,11 +116,13 @@ class Lowering:
 
     def number(self, operand: Elements | None) -> int | None:
         """Return the number that an operand has in the current graph; None if it is absent."""
-        [known] = self.partition.known_numbers([operand])
-        if known is not None or operand is None:
-            return known
+        if operand is None:
+            return None
         if not isinstance(operand, Tensor):
-            return self.partition.add_constant(operand)
+            return self.partition.constant_number(operand)
+        [known] = self.partition.known_numbers([operand])
+        if known is not None:
+            return known
         self.export(operand)
         return self.partition.add_import(operand)
 

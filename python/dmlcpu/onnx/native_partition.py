@@ -85,10 +85,12 @@ class NativePartition:
         number = self.imported[tensor.name] = self.graph.add_input(tensor.name, self.desc(tensor.dtype, tensor.shape))
         return number
 
-    def add_constant(self, constant: ConstantElements) -> int:
-        """Let the graph read a constant that it does not know, told by the object; return its number there."""
-        number = self._constants[id(constant)] = self._added(constant)
-        self._held.append(constant)
+    def constant_number(self, constant: ConstantElements) -> int:
+        """Let the graph read a constant, told by the object; return its number there."""
+        number = self._constants.get(id(constant))
+        if number is None:
+            number = self._constants[id(constant)] = self._added(constant)
+            self._held.append(constant)
         return number
 
     def _added(self, constant: ConstantElements) -> int:
