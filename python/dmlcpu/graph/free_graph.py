@@ -126,11 +126,12 @@ class FreeGraph:
                 for length in derived_among([size])
                 for value in values
             ]
-            given = _core.new_graph(*self.at(replay).rows(), free, self._like)
+            self._given = _core.new_graph(*self.at(replay).rows(), free, self._like)
             self._like = None
-        lengths = replay.at_places(self._lengths)
-        # One of the other: what stays the same array is known to be the same constant then.
-        self._given = given.changed(lengths, self._constants_at(replay), self._attributes_at(replay))
+        else:
+            lengths = replay.at_places(self._lengths)
+            # One of the other: what stays the same array is known to be the same constant then.
+            self._given = given.changed(lengths, self._constants_at(replay), self._attributes_at(replay))
         return self._given
 
     def _constants_at(self, replay: Replay) -> dict[int, np.ndarray[Any, Any]]:
