@@ -16,6 +16,7 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder
 from process_memory import IMPORTED_BY_SCRIPTS
@@ -136,6 +137,22 @@ def test_what_is_kept_of_a_model(tmp_path: Path, shape: tuple[int | str, ...]) -
     if fixed:
         with pytest.raises(dmlcpu.BindingError, match=r"got shape \(1, 3, 5, 5\), expected \(1, 3, 4, 4\)"):
             session.partitions({"x": (1, 3, 5, 5)})
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 4), ("N", 3, 4, 4), (1, 3, "H", "W")], ids=str)
+def test_nothing_of_a_plan_waits_for_the_garbage_collector(shape: tuple[int | str, ...]) -> None:
+    """What rules have made of values holds the weights."""
+    model = network(shape).build()
+    gc.collect()
+    gc.disable()
+    try:
+        session = dmlcpu.InferenceSession(model)
+        for length in (4, 5) if "H" in shape else (4,):
+            session.run(None, {"x": np.zeros((1, 3, length, length), np.uint8)})
+        left = [each for each in gc.get_objects() if isinstance(each, Lowering)]
+    finally:
+        gc.enable()
+    assert not left
 
 
 def test_protos_without_weights() -> None:

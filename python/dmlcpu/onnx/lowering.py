@@ -65,6 +65,14 @@ class Lowering:
         self._shared: dict[tuple[Any, ...], Any] = {}
         self._made = 0
 
+    def close(self) -> None:
+        """Forget what values came to, of which many hold the lowering.
+
+        Else all of it, weights included, would be there until the next garbage collection that is thorough enough.
+        """
+        for made in (self._makers, self._floats, self._codes, self._shared):
+            made.clear()
+
     def begin_partition(self) -> None:
         """Go on with an empty graph."""
         self.partition = NativePartition(len(self.partitions))

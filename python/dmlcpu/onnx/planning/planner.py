@@ -8,6 +8,7 @@ array.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -54,8 +55,8 @@ def lowered_model(
         None also if another runtime's part cannot be of other lengths, or operands do not fit together.
     """
     try:
-        with np.errstate(all="ignore"):
-            return _Planner(model, arrays, device, foreign_models).lowered()
+        with np.errstate(all="ignore"), closing(_Planner(model, arrays, device, foreign_models)) as planner:
+            return planner.lowered()
     except (InvalidModelError, _NotLoweredError):
         return None
 
@@ -83,8 +84,11 @@ def make_plan(
     while True:
         try:
             # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
-            with np.errstate(all="ignore"):
-                return _Planner(model, arrays, device, foreign_models, shared, foreign).plan()
+            with (
+                np.errstate(all="ignore"),
+                closing(_Planner(model, arrays, device, foreign_models, shared, foreign)) as planner,
+            ):
+                return planner.plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
@@ -119,6 +123,10 @@ class _Planner:
         self._containers = {output.name for output in model.outputs if output.container}
         self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
         self._told: dict[str, ArrayType] = {}
+
+    def close(self) -> None:
+        """Let go of the values."""
+        self._lowering.close()
 
     def plan(self) -> Plan:
         """Lower the model, and compile what it became."""
