@@ -98,9 +98,9 @@ class Turns:
         if 2 * pairs > elements or self._cosines.shape[2] != tokens or self._cosines.shape[0] not in (1, images):
             raise NotNative(f"angles of shape {self._cosines.shape} for heads of shape {heads.shape}")
         x = computed_floats(lowering, heads)
-        turned = self._pairs_turned(lowering, sliced_along(lowering, x, 3, 0, 2 * pairs))
         if 2 * pairs == elements:
-            return turned
+            return self._pairs_turned(lowering, x)
+        turned = self._pairs_turned(lowering, sliced_along(lowering, x, 3, 0, 2 * pairs))
         rest = computed(lowering, sliced_along(lowering, x, 3, 2 * pairs, elements - 2 * pairs))
         return join(lowering, [turned, rest], 3)
 
