@@ -232,10 +232,7 @@ class Record:
         """Return what :meth:`decided` does of a length and another one or a number, sooner if it was asked before."""
         place = other.place if type(other) is Length else self._numbers.get(other)
         known = self._entries.get((function, True, length.place, place))
-        if known is None:
-            return self.decided(function, length, other)
-        decision: bool = self.values[known]
-        return decision
+        return self.decided(function, length, other) if known is None else bool(self.values[known])
 
     def _length_at(self, place: int) -> int:
         length = self._lengths.get(place)

@@ -294,8 +294,7 @@ class ModelValues:
 
     def _inputs(self, node: Node, has_rule: bool) -> Sequence[Value | None]:
         """Return the values that a node is given, in floats those codes of constants that count as numbers."""
-        values = self.values
-        inputs = [values[name] if name else None for name in node.inputs]
+        inputs = [self.values[name] if name else None for name in node.inputs]
         if node.version < 7 and is_along_axis(node) and len(inputs) == 2:
             inputs[1] = self._along_axis(node, present(inputs[0]), present(inputs[1]))
         # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
