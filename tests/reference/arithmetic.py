@@ -23,6 +23,8 @@ __all__ = [
 FloatArray = NDArray[np.float32]
 
 SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+# Elements whose terms in float64 the caches hold.
+MOST_AT_ONCE = 2**16
 
 
 def widen(values: NDArray[Any]) -> FloatArray:
@@ -52,16 +54,34 @@ def fused_multiply_add(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArra
     gives the error of the first rounding exactly, and they are rounded to odd instead: of the two float64 neighbours
     around an inexact sum, the one with the odd significand, which is on the exact sum's side.
 
-    Infinite and NaN sums have no error term and pass through; a float64 sum of finite operands cannot overflow.
+    A sum that float32 has is no midpoint. Infinite and NaN sums have no error term and pass through; a float64 sum of
+    finite operands cannot overflow.
     """
-    product = np.asarray(a, np.float64) * np.asarray(b, np.float64)
-    addend = np.asarray(c, np.float64)
-    total = np.asarray(product + addend)
-    may_be_midpoint = (total.view(np.int64) & (2**28 - 1)) == 0
+    a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
+    assert a.dtype == b.dtype == c.dtype == np.float32
+    if max(a.size, b.size, c.size) <= MOST_AT_ONCE:
+        return fused_at_once(a, b, c)
+    uses = [["readonly"]] * 3 + [["writeonly", "allocate"]]
+    blocks = np.nditer([a, b, c, None], ["external_loop", "buffered"], uses, [np.float32] * 4, buffersize=2**13)
+    with blocks:
+        for *operands, result in blocks:
+            result[...] = fused_at_once(*operands)
+        results: FloatArray = blocks.operands[3]
+    return results
+
+
+def fused_at_once(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
+    """The same with all terms in memory."""
+    product = np.asarray(np.multiply(a, b, dtype=np.float64))
+    total = np.asarray(product + c)
+    result = np.asarray(total.astype(np.float32))
+    may_be_midpoint = np.asarray((total.view(np.int64) & (2**28 - 1)) == 0)
     if may_be_midpoint.any():
-        terms = (np.broadcast_to(values, total.shape)[may_be_midpoint] for values in (product, addend))
-        total[may_be_midpoint] = rounded_to_odd(total[may_be_midpoint], *terms)
-    return total.astype(np.float32)
+        may_be_midpoint &= np.abs(total - result) > 0
+        if may_be_midpoint.any():
+            terms = (np.broadcast_to(values, total.shape)[may_be_midpoint] for values in (product, c))
+            result[may_be_midpoint] = rounded_to_odd(total[may_be_midpoint], *terms)
+    return result
 
 
 def rounded_to_odd(
