@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dispatching import difference, dispatch, expected_storage, operator_desc
+from dispatching import bound_case, difference, dispatch, expected_storage, operator_desc
 from golden_cases import GOLDEN_OPERATORS, GoldenCase, left_out, load_cases
 from operator_case import OperatorCase
 from strided_tensor import blank_tensor
@@ -49,7 +49,7 @@ def test_outputs_equal_the_record(device: dmlcpu.Device, operator: str, ownershi
     failures = []
     for name, case, expected in accepted_cases(operator):
         later_inputs = [field for field, tensor in case.inputs.items() if tensor is not None][1:]
-        storages = dispatch(device, case, owned=later_inputs if ownership == "owned" else ())
+        storages = dispatch(device, bound_case(case, owned=later_inputs if ownership == "owned" else ()))
         for field, storage in expected.items():
             found = difference(storages[field], storage)
             if found is not None:

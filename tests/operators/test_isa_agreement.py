@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from dispatching import assert_equal_outputs, dispatch
+from dispatching import assert_equal_outputs, bound_case, dispatch
 from operator_samples import SAMPLES
 from operator_samples.sample import OperatorSample
 
@@ -23,7 +23,8 @@ def test_every_device_writes_the_bits_of_scalar(
 ) -> None:
     scalar = dmlcpu.Device(isa="scalar", num_threads=1)
     for case in sample.cases(random_numbers, length):
-        expected = dispatch(scalar, case)
+        given = bound_case(case)
+        expected = dispatch(scalar, given)
         layout = {field: (made.data_type, made.strides) for field, made in case.tensors.items() if made is not None}
         for label, device in devices.items():
-            assert_equal_outputs(dispatch(device, case), expected, f"{label}, {layout}")
+            assert_equal_outputs(dispatch(device, given), expected, f"{label}, {layout}")

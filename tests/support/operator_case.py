@@ -14,7 +14,7 @@ import reference
 from reference.arithmetic import SubnormalWatch
 from strided_tensor import NUMPY_TYPES, StridedTensor
 
-__all__ = ["OperatorCase", "canonical_bits", "gathered", "with_rank_of"]
+__all__ = ["OperatorCase", "canonical_bits", "gathered", "raw_bits", "with_rank_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,14 @@ def gathered(fields: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def raw_bits(values: NDArray[Any]) -> NDArray[Any]:
+    """The bit patterns as they are."""
+    return np.ascontiguousarray(values).view(np.dtype(f"u{values.itemsize}"))
+
+
 def canonical_bits(values: NDArray[Any]) -> NDArray[Any]:
     """Bit patterns to compare with ==: tells -0 from +0, and one NaN from no other."""
-    unsigned = np.dtype(f"u{values.itemsize}")
-    bits = np.ascontiguousarray(values).view(unsigned)
+    bits = raw_bits(values)
     if values.dtype.kind != "f":
         return bits
-    return np.where(np.isnan(values), np.full((), np.nan, values.dtype).view(unsigned), bits)
+    return np.where(np.isnan(values), np.full((), np.nan, values.dtype).view(bits.dtype), bits)
