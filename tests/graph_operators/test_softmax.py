@@ -114,13 +114,18 @@ def test_images(devices: Devices, random_numbers: np.random.Generator, layout: A
     assert_quantized_softmax(devices, tensors, axis)
 
 
+def images_of(count: int, beside: int) -> int:
+    """Enough for several tasks of two threads, and 17 narrow ones, of at most 256 elements, which are so from 16 on."""
+    return min(max(40_000 // (count * beside), 3), 17)
+
+
 @pytest.mark.parametrize("count", [1, 2, 9, 15, 16, 17, 31, 33, 64, 65, 256, 257])
 @pytest.mark.parametrize("beside", [1, 2, 15, 16, 17, 33, 1031])
 def test_short_rows_beside_each_other(
     devices: Devices, random_numbers: np.random.Generator, count: int, beside: int
 ) -> None:
     """In the lanes of vectors, as long as every element is a partial sum; masks, NaNs, and gaps in the output."""
-    x = random_numbers.normal(0, 30, (17, count, beside)).astype(np.float32)
+    x = random_numbers.normal(0, 30, (images_of(count, beside), count, beside)).astype(np.float32)
     x[random_numbers.random(x.shape) < 0.1] = -np.inf
     x[random_numbers.random(x.shape) < 0.01] = np.nan
     output = blank_tensor("FLOAT32", x.shape, (count * (beside + 2) + 1, beside + 2, 1))
@@ -128,12 +133,16 @@ def test_short_rows_beside_each_other(
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 16, 17, 40, 41, 64])
-@pytest.mark.parametrize("rows", [3, 4, 17, 1000, 20_001])
+@pytest.mark.parametrize("rows", [3, 4, 17, 1000, None])
 @pytest.mark.parametrize("apart", ["input", "output", "both"])
 def test_short_rows_apart(
-    devices: Devices, random_numbers: np.random.Generator, count: int, rows: int, apart: str
+    devices: Devices, random_numbers: np.random.Generator, count: int, rows: int | None, apart: str
 ) -> None:
-    """Through scratch memory, unless they are few: elements of a row are neighbours where rows are apart."""
+    """Through scratch memory, unless they are few: elements of a row are neighbours where rows are apart.
+
+    The most are several blocks, which are of 4096 elements, and several tasks, which are of 65536.
+    """
+    rows = rows or min(20_001, 150_001 // count)
     x = random_numbers.normal(0, 30, (2, count, rows)).astype(np.float32)
     x[random_numbers.random(x.shape) < 0.1] = -np.inf
     x[random_numbers.random(x.shape) < 0.01] = np.nan
@@ -150,7 +159,7 @@ def test_short_rows_of_codes(
     devices: Devices, random_numbers: np.random.Generator, count: int, beside: int, span: int
 ) -> None:
     """In the lanes of vectors, beside each other or apart; of codes that differ by so much, and scales of any sign."""
-    x = random_numbers.integers(-128, span - 128, (17, count, beside)).astype(np.int8)
+    x = random_numbers.integers(-128, span - 128, (images_of(count, beside), count, beside)).astype(np.int8)
     gaps = (count * (beside + 2) + 1, beside + 2, 1)
     turned = StridedTensor("INT8", x.shape, (count * beside, 1, count), np.moveaxis(x, 1, 2).reshape(-1).copy())
     layouts = ((packed(x), gaps), (turned, gaps), (packed(x), turned.strides), (turned, turned.strides))
