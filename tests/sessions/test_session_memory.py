@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import onnx
 import pytest
 
 import dmlcpu
@@ -19,7 +20,7 @@ from conftest import SEED
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder
-from process_memory import IMPORTED_BY_SCRIPTS
+from process_memory import IMPORTED_BY_SCRIPTS, resident_bytes
 
 WIDTH: Final = 512
 
@@ -139,10 +140,23 @@ def test_what_is_kept_of_a_model(tmp_path: Path, shape: tuple[int | str, ...]) -
             session.partitions({"x": (1, 3, 5, 5)})
 
 
+def transposed_network(shape: tuple[int | str, ...]) -> Builder:
+    """A convolution that is computed as several."""
+    builder = Builder()
+    weights = builder.dequantized(np.ones((3, 4, 3, 3), np.int8), 0.02, np.int8(0))
+    value = builder.dequantized(builder.input("uint8", shape), 0.02, np.uint8(128))
+    value = builder.node("ConvTranspose", [value, weights], strides=[2, 2])
+    builder.output(builder.quantized(value, 0.1, np.uint8(128)), "uint8")
+    return builder
+
+
+@pytest.mark.parametrize("make", [network, transposed_network])
 @pytest.mark.parametrize("shape", [(1, 3, 4, 4), ("N", 3, 4, 4), (1, 3, "H", "W")], ids=str)
-def test_nothing_of_a_plan_waits_for_the_garbage_collector(shape: tuple[int | str, ...]) -> None:
+def test_nothing_of_a_plan_waits_for_the_garbage_collector(
+    make: Callable[[tuple[int | str, ...]], Builder], shape: tuple[int | str, ...]
+) -> None:
     """What rules have made of values holds the weights."""
-    model = network(shape).build()
+    model = make(shape).build()
     gc.collect()
     gc.disable()
     try:
@@ -153,6 +167,26 @@ def test_nothing_of_a_plan_waits_for_the_garbage_collector(shape: tuple[int | st
     finally:
         gc.enable()
     assert not left
+
+
+def test_what_no_node_refers_to_is_not_kept_with_the_proto() -> None:
+    """Elements that are strings, and functions that nobody calls, as much as numbers."""
+    builder = Builder()
+    builder.output(builder.node("Abs", [builder.input("float32", (2,))]), "float32")
+    proto = onnx.load_model_from_string(builder.build())
+    size = 1 << 26
+    proto.graph.initializer.append(onnx.helper.make_tensor("texts", onnx.TensorProto.STRING, [1], [b"x" * size]))
+    weight = onnx.helper.make_node("Constant", [], ["y"], value=onnx.numpy_helper.from_array(np.ones(size, np.uint8)))
+    imports = [onnx.helper.make_opsetid("", 17)]
+    proto.functions.append(onnx.helper.make_function("own", "unused", [], ["y"], [weight], imports))
+    model = proto.SerializeToString()
+    del proto
+    gc.collect()
+    before = resident_bytes()
+    nodes = load_model(model, to_run=True).nodes
+    gc.collect()
+    assert resident_bytes() - before < size // 2
+    assert [node.operator for node in nodes] == ["Abs"]
 
 
 def test_protos_without_weights() -> None:

@@ -124,8 +124,11 @@ def load_model(
         raise InvalidModelError(f"{source}: not an ONNX model: {format_of(rest) or error}") from None
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError(f"{source}: {format_of(rest) or 'it has no graph'}")
+    # Functions are copied to where they are called, and files beside it are read into it.
+    grows = len(proto.functions) > 0
     large = {**large, **make_dense(proto, to_run)}
     if not isinstance(model, bytes) and has_external_data(proto):
+        grows = True
         try:
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
         except _UNREADABLE as error:
@@ -140,7 +143,7 @@ def load_model(
         raise InvalidModelError(f"{source}: a name in its functions is not UTF-8: {error}") from None
     except (RecursionError, DecodeError) as error:
         raise InvalidModelError(f"{source}: graphs in too many others: {error}") from None
-    return _checked(proto, large, to_run)
+    return _checked(proto, large, None if grows else len(rest), to_run)
 
 
 def _bytes_of(file: Path) -> bytes | memoryview:
@@ -148,7 +151,15 @@ def _bytes_of(file: Path) -> bytes | memoryview:
 
     numpy asks for large pages, of which memory is first touched in less time.
     """
-    return file.read_bytes() if file.stat().st_size < _LARGE_FILE else np.fromfile(file, np.uint8).data
+    size = file.stat().st_size
+    if size < _LARGE_FILE:
+        return file.read_bytes()
+    content = np.empty(size, np.uint8).data
+    with file.open("rb", buffering=0) as opened:
+        filled = 0
+        while filled < size and (count := opened.readinto(content[filled:])):
+            filled += count
+    return content[:filled]
 
 
 def _read(file: bytes | memoryview, to_run: bool) -> tuple[bytes, Mapping[int, memoryview]]:
@@ -162,7 +173,8 @@ def _read(file: bytes | memoryview, to_run: bool) -> tuple[bytes, Mapping[int, m
     return bytes(file) if rest is None else rest, large
 
 
-def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bool) -> Model:
+def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], parsed: int | None, to_run: bool) -> Model:
+    """Check a proto that was parsed from so many bytes, or from others than it has now."""
     if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
         proto.opset_import.add(domain=_ALWAYS_IMPORTED, version=1)
     versions = {short_domain(entry.domain): entry.version for entry in proto.opset_import}
@@ -170,13 +182,12 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     constants: Mapping[str, Array] = {
         tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)
     }
-    held = sum([array.nbytes for index, array in enumerate(constants.values()) if index not in large])
     widened = with_float32(proto, constants) if to_run else None
     constants = constants if widened is None else widened
     if to_run:
         # Nodes refer to the proto, and what is deleted of one is freed with the rest of it: a smaller copy is made.
         del proto.graph.initializer[:]
-        if held > _SMALL:
+        if parsed is None or parsed - proto.ByteSize() > _SMALL:
             whole, proto = proto, onnx.ModelProto()
             proto.CopyFrom(whole)
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)

@@ -150,15 +150,21 @@ class PhasedConvolution:
                 the same taps; their channels follow one another.
         """
         columns = [_with_common_window(self.phases[-1])] if self.is_together else [[each] for each in self.phases[-1]]
-
-        def along(leading: tuple[Phase, ...]) -> Tensor:
-            axis = len(leading)
-            if axis == len(self.phases) - 1:
-                return self._interleaved([convolved(leading, phases) for phases in columns], -1)
-            return self._interleaved([along((*leading, phase)) for phase in self.phases[axis]], axis + 2)
-
-        whole = along(())
+        whole = self._along((), columns, convolved)
         return self._spread(whole) if self.is_together else whole
+
+    def _along(
+        self,
+        leading: tuple[Phase, ...],
+        columns: Sequence[Sequence[Phase]],
+        convolved: Callable[[Sequence[Phase], Sequence[Phase]], Tensor],
+    ) -> Tensor:
+        """Compute the phases of the axes behind the leading ones, of which one phase each is given."""
+        axis = len(leading)
+        if axis == len(self.phases) - 1:
+            return self._interleaved([convolved(leading, phases) for phases in columns], -1)
+        parts = [self._along((*leading, phase), columns, convolved) for phase in self.phases[axis]]
+        return self._interleaved(parts, axis + 2)
 
     def _interleaved(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         if len(parts) == 1:
