@@ -23,8 +23,8 @@ __all__ = [
 FloatArray = NDArray[np.float32]
 
 SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
-# Elements whose terms in float64 the caches hold.
-MOST_AT_ONCE = 2**16
+# Elements from which on they are computed in blocks, whose terms in float64 the level-2 cache holds.
+MOST_AT_ONCE, BLOCK = 2**16, 2**13
 
 
 def widen(values: NDArray[Any]) -> FloatArray:
@@ -62,7 +62,8 @@ def fused_multiply_add(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArra
     if max(a.size, b.size, c.size) <= MOST_AT_ONCE:
         return fused_at_once(a, b, c)
     uses = [["readonly"]] * 3 + [["writeonly", "allocate"]]
-    blocks = np.nditer([a, b, c, None], ["external_loop", "buffered"], uses, [np.float32] * 4, buffersize=2**13)
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    blocks = np.nditer([a, b, c, None], flags, uses, [np.float32] * 4, buffersize=BLOCK)
     with blocks:
         for *operands, result in blocks:
             result[...] = fused_at_once(*operands)
