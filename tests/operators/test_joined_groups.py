@@ -22,18 +22,18 @@ TYPES = [ConvolutionTypes(*names) for names in itertools.product(BYTE_TYPES, rep
 # Input and output channels of a group, and groups: that fill a step of 64 codes together, a part of one, or a step and
 # a part alone; output channels that are whole panels of 16, or begin amid one.
 GROUPS = [(16, 16, 4), (16, 3, 12), (32, 32, 2), (32, 40, 4), (32, 16, 3), (24, 24, 4), (20, 17, 6), (17, 5, 9)]
-GROUPS += [(40, 8, 3), (48, 48, 2), (72, 33, 2)]
+GROUPS += [(40, 8, 3), (48, 48, 2), (72, 33, 2), (16, 40, 8), (20, 50, 6)]
 
 
 def windows() -> list[dict[str, Any]]:
     """Windows in place, in padded copies, in the regions that dilations leave, and gathered."""
     same: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
     return [
-        {"input": (6, 7), "kernel": (3, 3), "batch": 2, **same},
-        {"input": (9, 6), "kernel": (3, 3), "strides": (2, 2), **same},
+        {"input": (12, 11), "kernel": (3, 3), "batch": 2, **same},
+        {"input": (23, 24), "kernel": (3, 3), "strides": (2, 2), **same},
         {"input": (5, 8), "kernel": (1, 1)},
         {"input": (7, 9), "kernel": (1, 1), "strides": (2, 2), "batch": 2},
-        {"input": (9, 20), "kernel": (2, 5)},
+        {"input": (14, 20), "kernel": (2, 5)},
         {"input": (12, 13), "kernel": (3, 3), "dilations": (4, 4), "start_padding": (4, 4), "end_padding": (4, 4)},
         {"input": (40,), "kernel": (17,), "start_padding": (8, 0), "end_padding": (8, 0)},
         {"input": (3, 70), "kernel": (9, 2), "start_padding": (4, 0), "end_padding": (4, 0)},
@@ -74,6 +74,6 @@ def test_what_is_joined_is_described(random_numbers: np.random.Generator) -> Non
         pytest.skip("the processor has no AMX")
     device = dmlcpu.Device(isa="amx_int8")
     for channels, joined in ((16, 4), (24, 2), (32, 2)):
-        case = packed_case(ConvolutionShape(channels, 16, (30, 30), (3, 3), groups=8), TYPES[0], random_numbers)
+        case = packed_case(ConvolutionShape(channels, 24, (30, 30), (3, 3), groups=8), TYPES[0], random_numbers)
         text = device.compile_operator(device.create_operator(operator_desc(case))).describe()
-        assert f"each of {joined} of the operator's" in text
+        assert f"each made of {joined} of the operator's" in text

@@ -53,7 +53,20 @@ ProductCells groups_apart(const ConvolutionGeometry& geometry, const GemmKernels
   return {.cells = PlaneCells::pixels(bytes, geometry.groups),
           .order = order,
           .padding = 0,
-          .cycles = cycles_of(geometry, kernels, order.k(), kPixelLineCycles * lines)};
+          .cycles = cycles_of(geometry, kernels, order.k(), kCellLineCycles * lines + kPieceCycles * pixels)};
+}
+
+// The taps of pixels without gaps, which the kernel copies, or reads as they lie where there are many.
+ProductCells groups_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  ProductCells cells = groups_apart(geometry, kernels);
+  const std::size_t lines = cells.order.k() / kCacheLine;
+  const std::int64_t columns = geometry.group_output_channels();
+  cells.cells = PlaneCells::pixels(geometry.input_channels);
+  cells.cycles = cells.order.k() <= kernels.most_exact_terms
+                     ? cycles_of_rows(kernels, cells.order.k(), columns, lines)
+                     : cycles_of_rows(kernels, cells.order.k(), columns, 0) +
+                           kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kEstimatedRows;
+  return cells;
 }
 
 // Pixels without gaps, whose windows begin anywhere: the kernel copies rows of so many terms, and reads longer ones.
@@ -159,7 +172,10 @@ bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels
 }
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  if (geometry.groups > 1) return groups_apart(geometry, kernels);
+  if (geometry.groups > 1) {
+    const ProductCells apart = groups_apart(geometry, kernels), anywhere = groups_anywhere(geometry, kernels);
+    return apart.cycles < anywhere.cycles ? apart : anywhere;
+  }
   const std::vector<ProductCells> candidates = cells_in_question(geometry, kernels);
   ProductCells best = candidates.front();
   for (const ProductCells& cells : candidates) {

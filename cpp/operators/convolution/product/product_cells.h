@@ -7,12 +7,11 @@
 //   a window's rows                   stride of its rows                    3 x 64     3 x 128
 //   two or more of them (f)           f of its rows                         2 x 128, 1 x 192
 //   pixels without gaps               stride x stride pixels                3 x 64     3 x 128
-//   pixels, each group apart          stride x stride pixels                9 x 64     9 x 64     (the only ones of
-//   groups)
+//   pixels, each group apart          stride x stride pixels                9 x 64     9 x 64
 //
-// Pixels without gaps are copied by the kernel, unless every window or every second one begins at the same place of a
-// line: these are read from the beginning of the line on (amx_row_classes.inl.h), and rows have room for a few pixels
-// more then.
+// Pixels of several groups are apart or without gaps. Pixels without gaps are copied by the kernel, unless every window
+// or every second one begins at the same place of a line: these are read from the beginning of the line on
+// (amx_row_classes.inl.h), and rows have room for a few pixels more then.
 #pragma once
 
 #include <cstddef>

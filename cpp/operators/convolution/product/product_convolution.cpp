@@ -5,7 +5,7 @@
 //   for each tile of pixels (in parallel), for each group:
 //     copy or pack the tile's activations, where they are not read in place
 //                                                             operators/convolution/product/gathered_windows.h
-//     for each block of output channels:
+//     for each block of output channels, or what it has of each group of the desc (joined_groups.h):
 //       product into codes or sums                            kernels/gemm
 //       transpose them into the output, where its channels are not neighbours
 #include <algorithm>

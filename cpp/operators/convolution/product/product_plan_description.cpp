@@ -65,11 +65,11 @@ std::string describe_product_plan(const ConvolutionGeometry& geometry, const Exe
        << "\nkernel: " << product_kernel_words(target) << "\nactivations: " << activations(geometry, cut)
        << (plan.copies.of_tiles ? ", for a tile at a time" : "")
        << "\nwhy: " << reasons(cut, plan.reads_signed, taps < 100)
-       << "\nproduct: " << counted(geometry.reduction(), "term") << ", padded to " << cut.filter.order.k() << "; "
-       << cut.blocks.count << " x " << cut.blocks.channels << " channels in "
+       << "\nproduct: " << counted(geometry.reduction() / geometry.joined_groups, "term") << ", padded to "
+       << cut.filter.order.k() << "; " << cut.blocks.count << " x " << cut.blocks.channels << " channels in "
        << (geometry.groups == 1 ? "1 group" : "each of " + counted(geometry.groups, "group"));
   if (geometry.joined_groups > 1) {
-    text << ", each of " << geometry.joined_groups
+    text << ", each made of " << geometry.joined_groups
          << " of the operator's, because one's channels are a part of a step of k";
   }
   if (taps < 100) {

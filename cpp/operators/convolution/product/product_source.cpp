@@ -158,7 +158,8 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
   const auto cycles = [&](Isa isa) {
     const GemmKernels& kernels = *kernel_table(isa).gemm;
     const TermOrder order = order_in_place(geometry, kernels);
-    if (order.segments > 1 && needs_cells(geometry, kernels)) return choose_cells(geometry, kernels).cycles;
+    if (order.segments > 1 && geometry.groups == 1 && needs_cells(geometry, kernels))
+      return choose_cells(geometry, kernels).cycles;
     const bool copies = kernels.loads_rows_as_tiles && order.segment_terms != order.segment_padded;
     return cycles_of_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
   };

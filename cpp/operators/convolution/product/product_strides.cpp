@@ -75,7 +75,7 @@ std::size_t ProductSegments::summed_terms(const ConvolutionGeometry& geometry, s
 
 std::vector<ProductSegments> product_segments(const ConvolutionGeometry& geometry, const ProductCut& cut,
                                               const ProductStrides& strides) {
-  const bool has_joined_groups = geometry.joined_groups > 1;
+  const bool has_joined_groups = geometry.joined_groups > 1 && geometry.has_filter_zero_points;
   const auto of_taps = [&] {
     return has_joined_groups ? places_of_taps(geometry, cut, strides) : std::vector<std::size_t>{};
   };
