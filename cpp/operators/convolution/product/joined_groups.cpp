@@ -7,7 +7,6 @@
 #include "operators/sizes.h"
 
 namespace dmlcpu {
-
 namespace {
 
 // Windows and images for which it is measured to be faster: of one row or column, or of few pixels, what is copied and

@@ -16,7 +16,7 @@
 namespace dmlcpu {
 
 // The same convolution with as many of its groups joined as a step of the kernel of products holds and divide them; as
-// it is where these have no such steps, or a group too few channels.
+// it is where these have no such steps, or it would not be faster.
 ConvolutionGeometry with_joined_groups(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 
 // Whether any are.

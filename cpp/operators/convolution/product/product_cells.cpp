@@ -23,6 +23,14 @@ double cycles_of(const ConvolutionGeometry& geometry, const GemmKernels& kernels
   return kEstimatedRows * cycles_to_copy + cycles_of_rows(kernels, k, geometry.group_output_channels(), 0);
 }
 
+// Of products whose rows begin anywhere: the kernel copies those of so many terms, and reads longer ones slowly.
+double cycles_of_rows_anywhere(const GemmKernels& kernels, std::size_t k, std::int64_t columns) {
+  const std::size_t lines = k / kCacheLine;
+  if (k <= kernels.most_exact_terms) return cycles_of_rows(kernels, k, columns, lines);
+  const double slow = kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kEstimatedRows;
+  return slow + cycles_of_rows(kernels, k, columns, 0);
+}
+
 // Of a cache line, at which windows of pixels without gaps begin; 0 where these are many, or windows few for them.
 std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
   constexpr auto kLine = static_cast<std::int64_t>(kCacheLine), kMostPlaces = std::int64_t{2};
@@ -56,35 +64,25 @@ ProductCells groups_apart(const ConvolutionGeometry& geometry, const GemmKernels
           .cycles = cycles_of(geometry, kernels, order.k(), kCellLineCycles * lines + kPieceCycles * pixels)};
 }
 
-// The taps of pixels without gaps, which the kernel copies, or reads as they lie where there are many.
+// The taps of pixels without gaps.
 ProductCells groups_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   ProductCells cells = groups_apart(geometry, kernels);
-  const std::size_t lines = cells.order.k() / kCacheLine;
-  const std::int64_t columns = geometry.group_output_channels();
   cells.cells = PlaneCells::pixels(geometry.input_channels);
-  cells.cycles = cells.order.k() <= kernels.most_exact_terms
-                     ? cycles_of_rows(kernels, cells.order.k(), columns, lines)
-                     : cycles_of_rows(kernels, cells.order.k(), columns, 0) +
-                           kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kEstimatedRows;
+  cells.cycles = cycles_of_rows_anywhere(kernels, cells.order.k(), geometry.group_output_channels());
   return cells;
 }
 
-// Pixels without gaps, whose windows begin anywhere: the kernel copies rows of so many terms, and reads longer ones.
+// Pixels without gaps, whose windows begin anywhere.
 ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   const TermOrder order =
       term_order(geometry.kernel_height, geometry.kernel_width * geometry.input_channels, kernels.kr);
-  const std::int64_t columns = geometry.group_output_channels();
-  const std::size_t lines = order.k() / kCacheLine;
-  const bool copies = order.k() <= kernels.most_exact_terms;
-  const double slow =
-      copies ? 0.0 : kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kEstimatedRows;
   const double copied = as_number(geometry.stride_height) * as_number(geometry.stride_width) *
                         as_number(geometry.input_channels) / static_cast<double>(kCacheLine);
   return {.cells = PlaneCells::pixels(geometry.input_channels),
           .order = order,
           .padding = 0,
-          .cycles = kEstimatedRows * kPixelLineCycles * copied + slow +
-                    cycles_of_rows(kernels, order.k(), columns, copies ? lines : 0)};
+          .cycles = kEstimatedRows * kPixelLineCycles * copied +
+                    cycles_of_rows_anywhere(kernels, order.k(), geometry.group_output_channels())};
 }
 
 // Pixels without gaps, whose windows begin at some of so many places of a line.
