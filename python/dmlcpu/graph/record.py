@@ -230,8 +230,6 @@ class Record:
 
     def compared(self, function: Callable[..., bool], length: Length, other: Any) -> bool:
         """Return what :meth:`decided` does of a length and another one or a number, sooner if it was asked before."""
-        if type(other) is Length and other.record is not self:
-            return self.decided(function, length, other)  # refuses it
         place = other.place if type(other) is Length else self._numbers.get(other)
         known = self._entries.get((function, True, length.place, place))
         return self.decided(function, length, other) if known is None else bool(self.values[known])
