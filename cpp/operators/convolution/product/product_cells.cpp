@@ -51,27 +51,6 @@ ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels
           .cycles = cycles_of(geometry, kernels, order.k(), kPixelLineCycles * lines)};
 }
 
-// Pixels of which the channels of each group are whole steps.
-ProductCells groups_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::int64_t channels = geometry.group_input_channels();
-  const TermOrder order = term_order(geometry.kernel_height * geometry.kernel_width, channels, kernels.kr);
-  const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
-  const double lines = pixels * static_cast<double>(lines_of(channels));
-  const auto bytes = static_cast<std::int64_t>(order.segment_padded) * geometry.groups;
-  return {.cells = PlaneCells::pixels(bytes, geometry.groups),
-          .order = order,
-          .padding = 0,
-          .cycles = cycles_of(geometry, kernels, order.k(), kCellLineCycles * lines + kPieceCycles * pixels)};
-}
-
-// The taps of pixels without gaps.
-ProductCells groups_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  ProductCells cells = groups_apart(geometry, kernels);
-  cells.cells = PlaneCells::pixels(geometry.input_channels);
-  cells.cycles = cycles_of_rows_anywhere(kernels, cells.order.k(), geometry.group_output_channels());
-  return cells;
-}
-
 // Pixels without gaps, whose windows begin anywhere.
 ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   const TermOrder order =
@@ -166,20 +145,30 @@ bool is_allowed(const ConvolutionGeometry& geometry, const ProductCells& cells) 
 }  // namespace
 
 bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  return kernels.loads_rows_as_tiles && as_size(geometry.group_input_channels()) % kernels.kr != 0;
+  return kernels.loads_rows_as_tiles && geometry.groups == 1 && as_size(geometry.input_channels) % kernels.kr != 0;
 }
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  if (geometry.groups > 1) {
-    const ProductCells apart = groups_apart(geometry, kernels), anywhere = groups_anywhere(geometry, kernels);
-    return apart.cycles < anywhere.cycles ? apart : anywhere;
-  }
   const std::vector<ProductCells> candidates = cells_in_question(geometry, kernels);
   ProductCells best = candidates.front();
   for (const ProductCells& cells : candidates) {
     if (is_allowed(geometry, cells) && (cells.cycles < best.cycles || !is_allowed(geometry, best))) best = cells;
   }
   return best;
+}
+
+PlaneCells cells_of_groups(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const PlaneCells without_gaps = PlaneCells::pixels(geometry.input_channels);
+  const std::int64_t channels = geometry.group_input_channels();
+  if (!kernels.loads_rows_as_tiles || as_size(channels) % kernels.kr == 0) return without_gaps;
+  const TermOrder order = term_order(geometry.kernel_height * geometry.kernel_width, channels, kernels.kr);
+  const PlaneCells apart =
+      PlaneCells::pixels(static_cast<std::int64_t>(order.segment_padded) * geometry.groups, geometry.groups);
+  const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
+  const double to_copy = pixels * (kCellLineCycles * static_cast<double>(lines_of(channels)) + kPieceCycles);
+  const bool pays = cycles_of(geometry, kernels, order.k(), to_copy) <
+                    cycles_of_rows_anywhere(kernels, order.k(), geometry.group_output_channels());
+  return pays && PaddedPlanes::holds(geometry, apart) ? apart : without_gaps;
 }
 
 }  // namespace dmlcpu

@@ -56,8 +56,7 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
   if (needs_cells(geometry, kernels)) {
     const ProductCells chosen = choose_cells(geometry, kernels);
     if (!PaddedPlanes::holds(geometry, chosen.cells)) return "a copy in whole steps of the kernel is beyond any memory";
-    if (chosen.order.segments > kMostSegments) return kTooManySegments;
-    if (geometry.groups == 1) return nullptr;
+    return chosen.order.segments > kMostSegments ? kTooManySegments : nullptr;
   }
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
@@ -145,6 +144,8 @@ OrderedSource choose_source(const ConvolutionGeometry& geometry, const GemmKerne
       source.cells = chosen.cells;
       source.padding = chosen.padding;
       order = chosen.order;
+    } else if (geometry.groups > 1) {
+      source.cells = cells_of_groups(geometry, kernels);
     }
   } else {
     source.from = ActivationsFrom::gathered;
@@ -158,8 +159,7 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
   const auto cycles = [&](Isa isa) {
     const GemmKernels& kernels = *kernel_table(isa).gemm;
     const TermOrder order = order_in_place(geometry, kernels);
-    if (order.segments > 1 && geometry.groups == 1 && needs_cells(geometry, kernels))
-      return choose_cells(geometry, kernels).cycles;
+    if (order.segments > 1 && needs_cells(geometry, kernels)) return choose_cells(geometry, kernels).cycles;
     const bool copies = kernels.loads_rows_as_tiles && order.segment_terms != order.segment_padded;
     return cycles_of_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
   };
