@@ -37,8 +37,9 @@ namespace {
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
 static_assert(kMostPanelColumns % kNr == 0);
 constexpr std::size_t kTileRows = kMr, kMostParts = 4;
+constexpr std::size_t kLine = 64;                // bytes of a cache
 constexpr std::size_t kMostTermsCopied = 1536;   // of rows that are copied to L1
-constexpr std::size_t kMostFilter = 1 << 20;     // bytes of b that stay in L2 while all rows pass by
+constexpr std::size_t kMostFilter = 1 << 19;     // bytes of b that stay in L2 while all rows pass by
 constexpr std::size_t kMostKept = 1 << 14;       // bytes of b that stay in L1
 constexpr std::size_t kLeastTall = 1 << 20;      // bytes of b from which on it may come from beyond L2
 constexpr std::size_t kMostRowBytes = 44 << 10;  // bytes of a that stay in L1 beside b
@@ -122,7 +123,10 @@ class Product {
     _tile_loadconfig(&kTileConfigurations.of_rows[cut_.rows()]);
     const std::size_t columns = cut_.count() > most_.parts ? columns_at_once() : block_.n;
     for (std::size_t panel = 0; panel < block_.n; panel += columns) {
-      multiply_columns(panel, block_.n - panel < columns ? block_.n : panel + columns);
+      const std::size_t end = block_.n - panel < columns ? block_.n : panel + columns;
+      const std::size_t next_end = block_.n - end < columns ? block_.n : end + columns;
+      ahead_ = {panel_from(end), panel_from(next_end + kNr - 1)};
+      multiply_columns(panel, end);
     }
     waiting_.in_tiles().store_all();
     functions_.finish(block_, waiting_.stored());
@@ -147,6 +151,10 @@ class Product {
     const std::size_t span = block_.a_offsets[block_.segments - 1] + (block_.runs - 1) * block_.a_run_stride +
                              (block_.m - 1) * block_.a_row_stride + block_.k;
     return span < rows * terms_of(block_) ? span : rows * terms_of(block_);
+  }
+
+  const std::uint8_t* panel_from(std::size_t column) const noexcept {
+    return block_.b + column / kNr * block_.b_panel_stride;
   }
 
   // All, or about equal parts that stay in L2.
@@ -253,7 +261,7 @@ class Product {
     operands_.a = group.a;
     for (std::size_t panel = first; panel < end;) {
       if (const std::size_t columns = columns_of_squares(group, end - panel); columns != 0) {
-        functions_.multiply_squares(operands_, block_, group.rows, panel, panel + columns, waiting_);
+        functions_.multiply_squares(operands_, block_, group.rows, panel, panel + columns, waiting_, ahead_);
         panel += columns;
       } else {
         multiply_area(group, panel);
@@ -306,6 +314,7 @@ class Product {
   const ResultRows::Steps steps_;
   Operands operands_;
   WaitingAreas waiting_;
+  LinesAhead ahead_ = {};  // of the columns after those at hand
   std::size_t next_group_ = 0;
   static constexpr std::size_t kGroups = 3;  // of the area that is multiplied and of the two that wait
   Group groups_[kGroups];

@@ -94,7 +94,7 @@ struct ReadingPlace {
 
   // Fetches a quarter of the tile of b after the next one.
   __attribute__((always_inline)) void fetch(std::size_t quarter) const noexcept {
-    constexpr std::size_t kTileBytes = kKr * kNr, kLine = 64;
+    constexpr std::size_t kTileBytes = kKr * kNr;
     const std::uint8_t* line = b + 2 * kTileBytes + quarter * (kTileBytes / 4);
     for (std::size_t i = 0; i < kTileBytes / 4; i += kLine) {
       _mm_prefetch(reinterpret_cast<const char*>(line + i), _MM_HINT_T0);

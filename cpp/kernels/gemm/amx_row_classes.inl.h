@@ -49,7 +49,7 @@ class RowClasses {
   }
 
  private:
-  static constexpr std::size_t kLine = 64, kMostSums = 2048;
+  static constexpr std::size_t kMostSums = 2048;
 
   // How far before their first terms rows are read, all from the beginning of a line.
   static std::size_t bytes_before(const GemmBlock& block) noexcept {

@@ -14,12 +14,18 @@
 // Steps of k that a function is made for; from kManySteps on they are as many as the block has.
 constexpr std::size_t kManySteps = 4;
 
+// Lines of b that are fetched into the level-2 cache, one beside each product: b may come from beyond it, and they are
+// multiplied soon.
+struct LinesAhead {
+  const std::uint8_t *next, *end;
+};
+
 // Multiplies a group of two parts by panels of b, two at a time, which are streamed whatever their size (no slower from
 // L1). The stored area has two whole panels. That in the tiles may have less, if this is told to multiply by two panels
 // alone: what it does not use is stored beside it.
 template <std::size_t steps, Codes codes, class Finisher>
 void multiply_squares_of(const Operands& operands, const GemmBlock& block, ResultRows& rows, std::size_t panel,
-                         std::size_t end_panel, WaitingAreas& waiting) noexcept {
+                         std::size_t end_panel, WaitingAreas& waiting, LinesAhead& ahead) noexcept {
   const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
   constexpr bool is_of_planes = are_of_planes(codes);
   constexpr std::size_t kOffsetStride = offset_stride(codes);
@@ -44,6 +50,16 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       ++segment;
       begin_segment();
     };
+    // Of few steps b is small. Where no line is left, one at hand is fetched: a branch would take longer. The last area
+    // may pass the end, which does no harm.
+    const bool has_lines = ahead.next < ahead.end;
+    const std::uint8_t* line = has_lines ? ahead.next : reinterpret_cast<const std::uint8_t*>(sums);
+    const std::size_t next_line = has_lines ? kLine : 0;
+    const auto fetch = [&]() __attribute__((always_inline)) {
+      if constexpr (steps < kManySteps) return;
+      _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T1);
+      line += next_line;
+    };
     // So many units stand before each product, and behind it.
     const auto step = [&]<bool is_first, int before = 0, int after = 0>() __attribute__((always_inline)) {
       constexpr std::size_t kRowBytes = kSquare.columns() * sizeof(std::int32_t), kRowsBelow = kSquare.part_sums();
@@ -55,6 +71,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(0, 4, 6)
+      fetch();
       finish.template finish_units<after>();
       _tile_stream_loadd(7, b + b_stride, kNr * 4);
       if constexpr (is_first) {
@@ -63,6 +80,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(1, 4, 7)
+      fetch();
       finish.template finish_units<after>();
       _tile_loadd(5, a_1, a_stride);
       if constexpr (is_first) {
@@ -71,6 +89,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(2, 5, 6)
+      fetch();
       finish.template finish_units<after>();
       if constexpr (is_first) {
         _tile_stored(3, sums + kRowsBelow + kNr, kRowBytes);
@@ -78,6 +97,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(3, 5, 7)
+      fetch();
       finish.template finish_units<after>();
       a_0 += a_step;
       a_1 += a_step;
@@ -104,6 +124,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       step.template operator()<false, 0, 1>();
       multiply_rest(operands.segments, segment, b, end, step, begin_segment);
     }
+    if (has_lines) ahead.next = line;
     waiting.pass().take(rows, kSquare.parts, panel, kSquare.columns());
   }
 }

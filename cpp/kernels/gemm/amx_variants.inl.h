@@ -3,7 +3,7 @@
 
 using FinishFunction = void (*)(const GemmBlock& block, const WaitingArea& area) noexcept;
 using SquaresFunction = void (*)(const Operands& operands, const GemmBlock& block, ResultRows& rows, std::size_t panel,
-                                 std::size_t end_panel, WaitingAreas& waiting) noexcept;
+                                 std::size_t end_panel, WaitingAreas& waiting, LinesAhead& ahead) noexcept;
 
 // What is chosen once for a block.
 class AreaFunctions {
@@ -31,7 +31,7 @@ class AreaFunctions {
   bool has_squares() const noexcept { return squares_ != nullptr; }
 
   void multiply_squares(const Operands& operands, const GemmBlock& block, ResultRows& rows, std::size_t panel,
-                        std::size_t end_panel, WaitingAreas& waiting) const noexcept {
+                        std::size_t end_panel, WaitingAreas& waiting, LinesAhead& ahead) const noexcept {
     ResultRows& of_stored = *waiting.stored().rows;
     ResultRows& of_tiles = *waiting.in_tiles().rows;
     const bool are_regular =
@@ -41,7 +41,7 @@ class AreaFunctions {
       of_tiles.list();
       rows.list();
     }
-    (are_regular ? squares_of_regular_ : squares_)(operands, block, rows, panel, end_panel, waiting);
+    (are_regular ? squares_of_regular_ : squares_)(operands, block, rows, panel, end_panel, waiting, ahead);
   }
 
  private:
@@ -62,7 +62,7 @@ class AreaFunctions {
     of_whole_ = finish_by_adding<2, true, kind>;
     of_two_panels_ = finish_by_adding<2, false, kind>;
     of_one_panel_ = finish_by_adding<4, false, kind>;
-    if (terms_of(block) == 0 || terms_of(block) * block.n > kMostFilter) return;
+    if (terms_of(block) == 0) return;
     const std::size_t steps = terms_of(block) / kKr;
     if constexpr (kind.is_of_planes) {
       choose_squares<Codes::signed_by_unsigned, kind>(steps);
