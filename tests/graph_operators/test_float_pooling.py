@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from dispatching import inside
 from fills import INPUT_FLOATS
-from float_windows import ATTRIBUTES, Attributes, output_sizes
+from float_windows import ATTRIBUTES, FUNCTIONS, Attributes, output_sizes
 from graph_cases import assert_native_matches_reference, strides_of
 from native_operator import run_native
 from operator_case import OperatorCase
@@ -86,8 +86,7 @@ def test_several_tasks(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2, 3])
-@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize(("function", "include_padding"), FUNCTIONS)
 @pytest.mark.parametrize("strides", [(1, 1), (2, 3)], ids=str)
 @pytest.mark.parametrize("turned", [("input",), ("output",), ("input", "output")], ids=str)
 @pytest.mark.parametrize(
@@ -138,8 +137,7 @@ def test_neighbours_in_columns(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2, 3])
-@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize(("function", "include_padding"), FUNCTIONS)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
 @pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
@@ -173,8 +171,7 @@ def test_wide_windows(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2, 3])
-@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize(("function", "include_padding"), FUNCTIONS)
 @pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
 @pytest.mark.parametrize(
     ("sizes", "window", "padding"),

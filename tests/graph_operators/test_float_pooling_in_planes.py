@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from float_windows import ATTRIBUTES, output_sizes
+from float_windows import ATTRIBUTES, FUNCTIONS, output_sizes
 from graph_cases import assert_native_matches_reference, strides_of
 from native_operator import bind_native
 from operator_case import OperatorCase
@@ -18,8 +18,7 @@ from strided_tensor import StridedTensor, blank_tensor, element_span
 Devices = Mapping[str, dmlcpu.Device]
 
 
-@pytest.mark.parametrize("function", [0, 1, 2, 3])
-@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize(("function", "include_padding"), FUNCTIONS)
 @pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
 @pytest.mark.parametrize(
     ("spatial", "window", "stride", "dilation", "padding"),
@@ -105,8 +104,7 @@ def test_planes_of_few_elements(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2, 3])
-@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize(("function", "include_padding"), FUNCTIONS)
 @pytest.mark.parametrize("layouts", [*itertools.product(["channels first", "channels last"], repeat=2)], ids=str)
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("padding", [0, 1])
@@ -142,8 +140,7 @@ def test_rows_that_are_windows(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
-@pytest.mark.parametrize("function", [0, 1, 2])
-@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize(("function", "include_padding"), [(0, 0), (0, 1), (1, 0), (2, 1)])
 @pytest.mark.parametrize("gaps", [(0, 0), (3, 5)], ids=str)
 @pytest.mark.parametrize("channels", [8, 38])
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["ATTRIBUTES", "Attributes", "output_sizes"]
+__all__ = ["ATTRIBUTES", "FUNCTIONS", "Attributes", "output_sizes"]
 
 Attributes = Mapping[str, Sequence[int]]
 
@@ -17,6 +17,10 @@ ATTRIBUTES: Attributes = {
     "start_padding": (1, 0),
     "end_padding": (1, 0),
 }
+
+# Function and include_padding. Padding counts where a sum is divided, by averages alone: of a sum's plan it is always
+# set, and plans of extremes read it nowhere.
+FUNCTIONS = ((0, 0), (0, 1), (1, 0), (2, 1), (3, 0))
 
 
 def output_sizes(sizes: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
