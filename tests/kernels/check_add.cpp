@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "check_pairs.h"
 #include "reference.h"
@@ -21,32 +22,47 @@ void relate_scales(Check& check, AddRun& run) {
   if (check.one_in(3)) run.output_parameters.scale = 2.0f * run.a_parameters.scale;
 }
 
+// 2^23 + t of the pair.
+float reference_place(std::uint8_t a, std::uint8_t b, const IntegerSum& integers) {
+  return 8388608.0F + static_cast<float>(integers.a_factor * a + integers.b_factor * b + integers.offset);
+}
+
 std::uint8_t reference_integer_sum(std::uint8_t a, std::uint8_t b, const AddRun& run) {
-  const IntegerSum& integers = run.integers;
-  const std::int64_t a_product = std::int64_t{integers.a_factor} * (a ^ run.a_parameters.flip);
-  const std::int64_t b_product = std::int64_t{integers.b_factor} * (b ^ run.b_parameters.flip);
-  const auto sum = static_cast<double>(a_product + b_product + integers.offset);
-  const double code = std::nearbyint(sum * static_cast<double>(integers.multiplier)) +
-                      static_cast<double>(run.output_parameters.zero_point);
-  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(std::clamp(code, 0.0, 255.0)) ^
+  const float place = reference_place(a ^ run.a_parameters.flip, b ^ run.b_parameters.flip, run.integers);
+  const float code = std::fma(place, run.integers.multiplier, run.integers.addend) - 12582912.0F;
+  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(std::clamp(code, 0.0F, 255.0F)) ^
                                    run.output_parameters.flip);
 }
 
-// Factors up to the largest; sums that end at ties, within the codes, beyond 16 bits and at the largest products.
+// Factors up to the largest, at both ends of the range of 2^23 + t; sums that end at ties, within the codes or at both
+// ends of 16 bits, with zero points of both parities.
 void draw_integers(Check& check, AddRun& run) {
-  const auto factor = [&] {
-    const std::size_t magnitude = check.one_of<std::size_t>({1, 2, 1 + check.below(300), 32767 - check.below(3)});
-    return static_cast<std::int16_t>(check.one_in(8) ? -static_cast<int>(magnitude) : static_cast<int>(magnitude));
+  constexpr int kMostFactors = 0x7fffff / 255;
+  const auto factor = [&](int most) {
+    const int magnitude = std::min(most, check.one_of<int>({1, 2, 1 + static_cast<int>(check.below(300)), most}));
+    return static_cast<std::int16_t>(check.one_in(8) ? -magnitude : magnitude);
   };
   IntegerSum& integers = run.integers;
-  integers = {.a_factor = factor(), .b_factor = factor(), .offset = 0, .multiplier = 0.0F};
-  integers.offset = static_cast<std::int32_t>(-static_cast<float>(integers.a_factor) * run.a_parameters.zero_point -
-                                              static_cast<float>(integers.b_factor) * run.b_parameters.zero_point) +
-                    static_cast<std::int32_t>(check.below(3)) - 1;
-  const int largest = 256 * (std::abs(integers.a_factor) + std::abs(integers.b_factor));
-  const double most = check.one_of<double>({100.0, 500.0, 40000.0, 0x1p21});
-  integers.multiplier = check.one_in(3) ? std::exp2(std::floor(static_cast<float>(std::log2(most / largest))))
-                                        : static_cast<float>(most / largest);
+  integers = {.a_factor = factor(32767), .b_factor = 0, .offset = 0, .multiplier = 0.0F, .addend = 0.0F};
+  integers.b_factor = factor(kMostFactors - std::abs(integers.a_factor));
+  if (check.one_in(2)) std::swap(integers.a_factor, integers.b_factor);
+  const int span = 255 * (std::abs(integers.a_factor) + std::abs(integers.b_factor));
+  const int least = 255 * (std::min<int>(integers.a_factor, 0) + std::min<int>(integers.b_factor, 0));
+  const int most_offset = 0x7fffff - span;
+  integers.offset =
+      check.one_of<int>({0, most_offset, static_cast<int>(check.below(static_cast<std::size_t>(most_offset) + 1))}) -
+      least;
+
+  const double most = check.one_of<double>({100.0, 500.0, 20000.0, 65000.0});
+  const auto multiplier = std::clamp(static_cast<float>(most / span), 0x1p-15F, 0.25F);
+  integers.multiplier = check.one_in(3) ? std::exp2(std::floor(std::log2(multiplier))) : multiplier;
+  const auto product = [&](int t) {
+    return std::nearbyint((8388608.0 + t) * static_cast<double>(integers.multiplier));
+  };
+  const double lowest = product(integers.offset + least), highest = product(integers.offset + least + span);
+  const double middle = std::floor((lowest + highest) / 2) - 128.0 - static_cast<double>(check.below(2));
+  integers.addend =
+      static_cast<float>(12582912.0 - check.one_of<double>({middle, lowest + 32768.0, highest - 32766.0}));
 }
 
 }  // namespace

@@ -135,6 +135,61 @@ def test_sums_at_ties_stay_in_floats(devices: Devices, random_numbers: np.random
         assert "sums: in floats, as" in compiled.describe(), label
 
 
+def with_scales(bindings: Mapping[str, Codes], a: float, b: float, output: float) -> dict[str, Codes]:
+    """The same tensors but for these scales."""
+    scales = {"a": a, "b": b, "output": output}
+    return {**bindings, **{f"{name}_scale_tensor": np.full((1, 1, 1, 1), scales[name], np.float32) for name in scales}}
+
+
+def assert_repeated(devices: Devices, bindings: Mapping[str, Codes], words: str) -> None:
+    """The codes are the reference's before and after integers have been looked for, and then added as the words say."""
+    expected = expected_sum(bindings)
+    for label, device in devices.items():
+        compiled = compiled_sum(device, bindings)
+        for number in range(LOOKS_AFTER + 1):
+            bindings["output_tensor"].fill(number)
+            compiled.dispatch(**bindings)
+            assert_equal(bindings["output_tensor"], expected, f"{label}, {number}")
+        assert f"sums: {words}" in compiled.describe(), label
+
+
+@pytest.mark.parametrize("scales", [(0.25, 0.25, 0.5), (1.5, 0.5, 2.0), (2.0**-5, 2.0**-7, 2.0**-6)], ids=str)
+@pytest.mark.parametrize("is_odd", [False, True])
+def test_ties_of_exact_sums(
+    devices: Devices, random_numbers: np.random.Generator, scales: tuple[float, float, float], is_odd: bool
+) -> None:
+    """They are rounded to even in integers as well, before an even zero point is added, not before an odd one."""
+    a, b = every_pair("UINT8", "INT8")
+    bindings = with_scales(drawn_bindings(random_numbers, a, b, np.empty_like(a)), *scales)
+    bindings["output_zero_point_tensor"][...] = 2 * random_numbers.integers(50, 75) + is_odd
+    assert_repeated(devices, bindings, "in floats, as" if is_odd else "in integers")
+
+
+@pytest.mark.parametrize(("largest", "words"), [(126.5, "in integers"), (127.5, "in floats, as")])
+@pytest.mark.parametrize("points", [(0, 0, 255), (255, 255, 0)], ids=str)
+def test_sums_far_beyond_the_codes(
+    devices: Devices, random_numbers: np.random.Generator, largest: float, words: str, points: tuple[int, int, int]
+) -> None:
+    """16 bits hold the largest of them, or integers are not looked for."""
+    a, b = every_pair("UINT8", "UINT8")
+    bindings = with_scales(drawn_bindings(random_numbers, a, b, np.empty_like(a)), 1.0, largest - 1.0, 1.0)
+    for name, point in zip(("a", "b", "output"), points, strict=True):
+        bindings[f"{name}_zero_point_tensor"].fill(point)
+    assert_repeated(devices, bindings, words)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.03, 1e-44, 3e38, np.inf, np.nan], ids=str)
+@pytest.mark.parametrize("name", ["a", "b", "output"])
+def test_scales_without_integers(
+    devices: Devices, random_numbers: np.random.Generator, name: str, scale: float
+) -> None:
+    """Of which float32 arithmetic makes something."""
+    a, b = every_pair("UINT8", "INT8")
+    bindings = drawn_bindings(random_numbers, a, b, np.empty(a.shape, np.int8))
+    bindings[f"{name}_scale_tensor"].fill(scale)
+    assert_repeated(devices, bindings, "in floats")  # NaN never comes again
+
+
 def test_threads_with_parameters_of_their_own(devices: Devices, random_numbers: np.random.Generator) -> None:
     """Integers that one thread finds are not used for the parameters of another."""
     a, b = every_pair("UINT8", "INT8")

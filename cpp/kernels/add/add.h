@@ -10,12 +10,16 @@
 // that UINT8 and INT8 in any mix share a kernel: a flip is 0x00 for UINT8 and 0x80 for INT8, zero points are given in
 // the offset domain as integers of 0..255 held as floats. Differences are unchanged by the common offset.
 //
-// For most parameters there are integers that make the same codes of all 65536 pairs, with a few roundings less:
+// For most parameters there are integers that make the same codes of all 65536 pairs, in far fewer instructions:
 //
-//   output[i] = sat(rne((a * a_factor + b * b_factor + offset) * multiplier) + output_zero_point)
+//   t         = a * a_factor + b * b_factor + offset                     0 <= t < 2^23
+//   output[i] = sat(fma(2^23 + t, multiplier, addend) - 1.5 * 2^23)
 //
-// a and b in the offset domain; the product is rounded once. Its first factor is within 2^24 in magnitude, so that
-// float32 holds it, and the product within 2^21. Whoever calls run_integers knows that they make the same codes
+// a and b in the offset domain. The float 2^23 + t has the bits of 2^23 and t more, so that no integer is converted.
+// The addend is a whole number, which takes the zero point of the output in and those of the inputs out. What fma
+// returns is less than 2^15 from 1.5 * 2^23, where float32 holds the integers and nothing else: it is rounded half to
+// even, and the low word of its bits is the code before saturation, as a signed number. The multiplier is at least
+// 2^-15. Whoever calls run_integers knows that all of this holds and that the codes are the same
 // (operators/element_wise/integer_sum.h).
 //
 // Contract: count elements are read and written, nothing else; output may be exactly a or exactly b, and overlaps
@@ -36,8 +40,11 @@ struct AddOperand {
 struct IntegerSum {
   std::int16_t a_factor, b_factor;
   std::int32_t offset;
-  float multiplier;
+  float multiplier, addend;
 };
+
+// The bits of the float 2^23, and with t added to them those of 2^23 + t.
+constexpr std::int32_t kBitsOf2To23 = 0x4b000000;
 
 struct AddRun {
   const std::uint8_t* a;

@@ -71,33 +71,35 @@ void add_elements(const AddRun& run) noexcept {
   for_each_32(run, add_32);
 }
 
-// Codes are words of a and b in turn, which vpmaddwd multiplies and adds: bytes of both are unpacked, then these and
-// zeros.
+// Words are unpacked, not bytes: a dword is a0 a1 b0 b1, and its even or its odd bytes are words of a and b, which
+// vpmaddwd multiplies and adds. Sums are negated floats, whose low words are the same and whose high words are negative
+// ones, which become 0: so the bytes of even elements leave room for those of odd ones.
 void add_integers(const AddRun& run) noexcept {
   const auto flip_of = [](const AddOperand& operand) { return _mm256_set1_epi8(static_cast<char>(operand.flip)); };
   const __m256i a_flip_u8x32 = flip_of(run.a_parameters), b_flip_u8x32 = flip_of(run.b_parameters);
   const __m256i output_flip_u8x32 = flip_of(run.output_parameters);
   const __m256i factors_i16x16 = _mm256_set1_epi32(factors_of_words(run.integers));
-  const __m256i offset_i32x8 = _mm256_set1_epi32(run.integers.offset);
-  const __m256 multiplier_f32x8 = _mm256_set1_ps(run.integers.multiplier), rounder_f32x8 = _mm256_set1_ps(kRounder);
-  const __m256i unbias_i32x8 =
-      _mm256_set1_epi32(kRounderBits - static_cast<std::int32_t>(run.output_parameters.zero_point));
+  const __m256i first_i32x8 = _mm256_set1_epi32(kBitsOf2To23 + run.integers.offset);
+  const __m256i even_bytes_u16x16 = _mm256_set1_epi16(0x00ff);
+  const __m256 multiplier_f32x8 = _mm256_set1_ps(run.integers.multiplier);
+  const __m256 addend_f32x8 = _mm256_set1_ps(run.integers.addend);
 
   const auto sums_of_8 = [&](__m256i pairs_u16x16) {
-    const __m256i sum_i32x8 = _mm256_add_epi32(_mm256_madd_epi16(pairs_u16x16, factors_i16x16), offset_i32x8);
-    const __m256 rounded_f32x8 = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8, rounder_f32x8);
-    return _mm256_sub_epi32(_mm256_castps_si256(rounded_f32x8), unbias_i32x8);
+    const __m256i sum_i32x8 = _mm256_add_epi32(_mm256_madd_epi16(pairs_u16x16, factors_i16x16), first_i32x8);
+    return _mm256_castps_si256(_mm256_fnmsub_ps(_mm256_castsi256_ps(sum_i32x8), multiplier_f32x8, addend_f32x8));
   };
   for_each_32(run, [&](const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sums) {
     const auto load = [](const std::uint8_t* codes, __m256i flip_u8x32) {
       return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)), flip_u8x32);
     };
-    const __m256i a_u8x32 = load(a, a_flip_u8x32), b_u8x32 = load(b, b_flip_u8x32), zeros = _mm256_setzero_si256();
-    const __m256i low_u8x32 = _mm256_unpacklo_epi8(a_u8x32, b_u8x32);
-    const __m256i high_u8x32 = _mm256_unpackhi_epi8(a_u8x32, b_u8x32);
-    const __m256i codes_u8x32 = saturate(
-        sums_of_8(_mm256_unpacklo_epi8(low_u8x32, zeros)), sums_of_8(_mm256_unpackhi_epi8(low_u8x32, zeros)),
-        sums_of_8(_mm256_unpacklo_epi8(high_u8x32, zeros)), sums_of_8(_mm256_unpackhi_epi8(high_u8x32, zeros)));
+    const __m256i a_u8x32 = load(a, a_flip_u8x32), b_u8x32 = load(b, b_flip_u8x32);
+    const __m256i low_u8x32 = _mm256_unpacklo_epi16(a_u8x32, b_u8x32);
+    const __m256i high_u8x32 = _mm256_unpackhi_epi16(a_u8x32, b_u8x32);
+    const __m256i even_u16x16 = _mm256_packus_epi16(sums_of_8(_mm256_and_si256(low_u8x32, even_bytes_u16x16)),
+                                                    sums_of_8(_mm256_and_si256(high_u8x32, even_bytes_u16x16)));
+    const __m256i odd_u16x16 =
+        _mm256_packus_epi16(sums_of_8(_mm256_srli_epi16(low_u8x32, 8)), sums_of_8(_mm256_srli_epi16(high_u8x32, 8)));
+    const __m256i codes_u8x32 = _mm256_or_si256(even_u16x16, _mm256_slli_epi16(odd_u16x16, 8));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -14,24 +15,24 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::int64_t kMostFactor = 32767;
+// Of both factors together: t (kernels/add/add.h) takes up 5/8 of its range, the offset may be anywhere in the rest.
+constexpr std::int64_t kMostFactors = 20480;
+// Codes before saturation are below 2^15 in magnitude: 255 times the steps, the zero point and roundings.
+constexpr double kMostSteps = 127.0;
+constexpr float kLeastMultiplier = 0x1p-15F;
 constexpr std::size_t kPairs = 65536;
 
 struct Fraction {
   std::int64_t numerator, denominator;
 };
 
-// The closest one to a positive number, of integers up to kMostFactor: the last convergent of the continued fraction,
-// or the last one between it and the next.
-Fraction closest_fraction(double number) {
+// The closest one to a positive number, of integers whose sum is at most so much: the last convergent of the continued
+// fraction, or the last one between it and the next.
+Fraction closest_fraction(double number, std::int64_t most_sum) {
   Fraction before = {0, 1}, last = {1, 0};
   for (double rest = number;;) {
     const double whole = std::floor(rest);
-    const auto times = [](std::int64_t most, std::int64_t step) {
-      return step == 0 ? std::numeric_limits<std::int64_t>::max() : most / step;
-    };
-    const std::int64_t most = std::min(times(kMostFactor - before.numerator, last.numerator),
-                                       times(kMostFactor - before.denominator, last.denominator));
+    const std::int64_t most = (most_sum - before.numerator - before.denominator) / (last.numerator + last.denominator);
     const bool is_beyond = whole > static_cast<double>(most);
     const std::int64_t steps = is_beyond ? most : static_cast<std::int64_t>(whole);
     const Fraction next = {before.numerator + steps * last.numerator, before.denominator + steps * last.denominator};
@@ -73,27 +74,64 @@ class AllPairs {
 
 bool is_positive_scale(const AddOperand& operand) { return std::isnormal(operand.scale) && operand.scale > 0.0F; }
 
-}  // namespace
-
-std::optional<IntegerSum> find_integer_sum(const AddKernels& kernels, const AddRun& parameters) {
-  const AddOperand &a = parameters.a_parameters, &b = parameters.b_parameters, &output = parameters.output_parameters;
+// The factors and the multiplier of parameters; both are positive.
+std::optional<IntegerSum> factors_of(const AddOperand& a, const AddOperand& b, const AddOperand& output) {
   if (!is_positive_scale(a) || !is_positive_scale(b) || !is_positive_scale(output)) return std::nullopt;
   const double a_step = static_cast<double>(a.scale) / static_cast<double>(output.scale);
   const double b_step = static_cast<double>(b.scale) / static_cast<double>(output.scale);
-  // Products are within 2^21, and multipliers far from subnormal numbers.
-  constexpr double kMostStep = 4096.0, kLeastStep = 0x1p-40;
-  if (std::max(a_step, b_step) > kMostStep || std::min(a_step, b_step) < kLeastStep) return std::nullopt;
+  if (a_step + b_step > kMostSteps) return std::nullopt;
+  // The multiplier is about the sum of the steps by that of the factors.
+  const std::int64_t most_sum =
+      std::min(kMostFactors, static_cast<std::int64_t>((a_step + b_step) / static_cast<double>(kLeastMultiplier)));
   const double ratio = static_cast<double>(a.scale) / static_cast<double>(b.scale);
-  if (ratio > kMostFactor || ratio < 1.0 / kMostFactor) return std::nullopt;
+  if (std::max(ratio, 1.0 / ratio) >= static_cast<double>(most_sum)) return std::nullopt;
 
-  const Fraction factors = closest_fraction(ratio);
-  const std::int64_t multiple = kMostFactor / std::max(factors.numerator, factors.denominator);
+  const Fraction factors = closest_fraction(ratio, most_sum);
+  // A power of two leaves multipliers exact where the steps are: sums at ties then are the same as well.
+  const auto most_multiple = static_cast<std::uint64_t>(most_sum / (factors.numerator + factors.denominator));
+  const auto multiple = static_cast<std::int64_t>(std::bit_floor(most_multiple));
   const std::int64_t a_factor = multiple * factors.numerator, b_factor = multiple * factors.denominator;
-  const bool is_by_a = a_factor > b_factor;
-  const double step = is_by_a ? a_step : b_step;
-  const auto multiplier = static_cast<float>(step / static_cast<double>(is_by_a ? a_factor : b_factor));
-  const auto offset = static_cast<std::int32_t>(
-      -(a_factor * static_cast<std::int64_t>(a.zero_point) + b_factor * static_cast<std::int64_t>(b.zero_point)));
+  const double multiplier =
+      a_factor > b_factor ? a_step / static_cast<double>(a_factor) : b_step / static_cast<double>(b_factor);
+  return IntegerSum{.a_factor = static_cast<std::int16_t>(a_factor),
+                    .b_factor = static_cast<std::int16_t>(b_factor),
+                    .offset = 0,
+                    .multiplier = static_cast<float>(multiplier),
+                    .addend = 0.0F};
+}
+
+// Sets offset and addend. At the zero points of the inputs the product of 2^23 + t and the multiplier should be a whole
+// number, which the addend takes out. As t is whole as well, it is beside one by up to half of the multiplier. The
+// offset may move t to some hundred of such places, though: it is the one where the distance is nearest to the bias.
+bool place_zero(IntegerSum& integers, const AddRun& parameters, double bias) {
+  constexpr double kMostTried = 256.0;
+  const auto zero_point = [](const AddOperand& operand) { return static_cast<std::int64_t>(operand.zero_point); };
+  const std::int64_t a_factor = integers.a_factor, b_factor = integers.b_factor;
+  const std::int64_t lowest =
+      (1 << 23) + a_factor * zero_point(parameters.a_parameters) + b_factor * zero_point(parameters.b_parameters);
+  const std::int64_t most_offset = (1 << 23) - 1 - 255 * (a_factor + b_factor);
+  const auto multiplier = static_cast<double>(integers.multiplier);
+  const double first = std::ceil(static_cast<double>(lowest) * multiplier), inverse = 1.0 / multiplier;
+  double least_distance = std::numeric_limits<double>::infinity();
+  for (double whole = first; whole < first + kMostTried; ++whole) {
+    const auto place = static_cast<std::int64_t>(whole * inverse + 0.5);
+    if (place - lowest > most_offset) break;
+    const double distance = std::abs(static_cast<double>(place) * multiplier - whole - bias);
+    if (place < lowest || distance >= least_distance) continue;
+    least_distance = distance;
+    integers.offset = static_cast<std::int32_t>(place - lowest);
+    integers.addend =
+        static_cast<float>(0x1.8p23 + static_cast<double>(parameters.output_parameters.zero_point) - whole);
+  }
+  return std::isfinite(least_distance);
+}
+
+}  // namespace
+
+std::optional<IntegerSum> find_integer_sum(const AddKernels& kernels, const AddRun& parameters) {
+  const std::optional<IntegerSum> factors =
+      factors_of(parameters.a_parameters, parameters.b_parameters, parameters.output_parameters);
+  if (!factors) return std::nullopt;
 
   const AllPairs pairs;
   std::vector<std::uint8_t> expected(kPairs);
@@ -108,22 +146,20 @@ std::optional<IntegerSum> find_integer_sum(const AddKernels& kernels, const AddR
     }
     return true;
   };
-  // Neighbours, as float32 arithmetic is off by as much.
+  // Neighbours, as float32 arithmetic is off by as much: so many floats from the multiplier, so many biases of codes.
+  // In the order in which they serve most of what those before do not, of 4000 parameters drawn at random.
   struct Nudge {
-    int multiplier_steps;
-    std::int32_t offset;
+    int multiplier_steps, biases;
   };
-  constexpr Nudge kNudges[] = {{0, 0},  {0, 1}, {0, -1},  {1, 0}, {-1, 0}, {1, -1}, {-1, 1}, {0, 2},
-                               {0, -2}, {1, 1}, {-1, -1}, {2, 0}, {-2, 0}, {2, -1}, {-2, 1}, {1, -2}};
+  constexpr double kBias = 0x1p-18;
+  constexpr Nudge kNudges[] = {{0, 0},   {1, 0},   {-1, 0}, {-1, 4}, {2, -7}, {0, -1}, {0, 2},
+                               {2, 0},   {-1, -2}, {-3, 6}, {3, -9}, {-2, 6}, {-3, 0}, {2, -11},
+                               {-2, 10}, {1, 1},   {1, -2}, {3, -3}, {-3, 9}, {-2, 7}};
   for (const Nudge& nudge : kNudges) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &multiplier, sizeof bits);
-    bits += static_cast<std::uint32_t>(nudge.multiplier_steps);
-    IntegerSum integers = {.a_factor = static_cast<std::int16_t>(a_factor),
-                           .b_factor = static_cast<std::int16_t>(b_factor),
-                           .offset = offset + nudge.offset,
-                           .multiplier = 0.0F};
-    std::memcpy(&integers.multiplier, &bits, sizeof bits);
+    IntegerSum integers = *factors;
+    const std::int32_t bits = std::bit_cast<std::int32_t>(integers.multiplier) + nudge.multiplier_steps;
+    integers.multiplier = std::bit_cast<float>(bits);
+    if (integers.multiplier < kLeastMultiplier || !place_zero(integers, parameters, nudge.biases * kBias)) continue;
     if (make_the_same(integers)) return integers;
   }
   return std::nullopt;
