@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
+from dispatching import assert_equal
 from graph_cases import assert_native_matches_reference, random_tensor, strides_of
-from native_operator import run_native
+from native_operator import bind_native, run_native
 from operator_case import OperatorCase
 from strategies import BYTE_TYPES, binary_cases
 from strided_tensor import StridedTensor, blank_tensor
@@ -65,6 +66,90 @@ def test_every_pair_of_codes(
     for base in (0.5, 0.1, random_numbers.uniform(0.01, 1)):
         scales = (base, 3 * base, 192 * base * base)
         assert_native_matches_reference(devices, case_on(random_numbers, types, scales, a, b, output))
+
+
+# So many dispatches of all pairs, and the operator has looked for integers that make the same codes.
+LOOKS_AFTER = 4
+
+
+def in_integers_at_last(devices: Devices, case: OperatorCase) -> bool:
+    """The codes are the reference's before and after integers have been looked for. Whether all devices found some."""
+    expected = case.expected()["output_tensor"]
+    found = []
+    tensors = {name: tensor.buffer.copy() for name, tensor in case.tensors.items() if tensor is not None}
+    for label, device in devices.items():
+        native = bind_native(device, case.operator, case.tensors, {})
+        for number in range(LOOKS_AFTER + 1):
+            tensors["output_tensor"].fill(number)
+            native.dispatch(tensors)
+            assert_equal(tensors["output_tensor"].reshape(expected.shape), expected, f"{label}, {number}")
+            if number + 1 < LOOKS_AFTER:
+                assert "products: in floats, until" in native.describe(), label
+        found.append("products: in integers" in native.describe())
+    assert len(set(found)) == 1
+    return found[0]
+
+
+def repeated_case(
+    rng: np.random.Generator, types: tuple[str, str, str], scales: tuple[float, float, float]
+) -> OperatorCase:
+    """All 65536 pairs, packed."""
+    codes = np.arange(256).astype(np.uint8)
+    a, b = np.repeat(codes, 256).view(types[0].lower()), np.tile(codes, 256).view(types[1].lower())
+    sizes = (256, 256)
+    tensors = StridedTensor(types[0], sizes, None, a), StridedTensor(types[1], sizes, None, b)
+    return case_on(rng, types, scales, *tensors, blank_tensor(types[2], sizes, None))
+
+
+@pytest.mark.parametrize("types", list(itertools.product(BYTE_TYPES, repeat=3)))
+def test_repeated_parameters_make_the_same_codes(
+    devices: Devices, random_numbers: np.random.Generator, types: tuple[str, str, str]
+) -> None:
+    """Products in integers, which most parameters have, equal those in floats before them, saturated and not."""
+    found = 0
+    for output_scale in (0.0119, 0.00613, 0.0037, 0.00047):
+        found += in_integers_at_last(devices, repeated_case(random_numbers, types, (0.0371, 0.00271, output_scale)))
+    assert found >= 2
+
+
+@pytest.mark.parametrize("is_odd", [False, True])
+def test_ties_of_exact_products(devices: Devices, random_numbers: np.random.Generator, is_odd: bool) -> None:
+    """They are rounded to even in integers as well, before an even zero point is added, not before an odd one."""
+    case = repeated_case(random_numbers, ("UINT8",) * 3, (0.25, 0.5, 16.0))
+    zero_point = case.tensors["output_zero_point_tensor"]
+    assert zero_point is not None
+    zero_point.buffer[...] = 120 + is_odd
+    for name in ("a", "b"):
+        inner = case.tensors[f"{name}_zero_point_tensor"]
+        assert inner is not None
+        inner.buffer[...] = 128
+    assert in_integers_at_last(devices, case) != is_odd
+
+
+@pytest.mark.parametrize(("multiplier", "fits"), [(0.498, True), (0.4985, False)])
+@pytest.mark.parametrize("scale", [2.0**-16, 2.0**-2])
+def test_products_far_beyond_the_codes(
+    devices: Devices, random_numbers: np.random.Generator, scale: float, multiplier: float, fits: bool
+) -> None:
+    """16 bits hold the largest of them, or integers are not looked for."""
+    case = repeated_case(random_numbers, ("UINT8",) * 3, (scale, multiplier, scale))
+    for name in ("a", "b", "output"):
+        zero_point = case.tensors[f"{name}_zero_point_tensor"]
+        assert zero_point is not None
+        zero_point.buffer[...] = 0
+    assert in_integers_at_last(devices, case) == fits
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.03, 1e-44, 3e38, np.inf, np.nan], ids=str)
+@pytest.mark.parametrize("position", range(3))
+def test_scales_without_integers(
+    devices: Devices, random_numbers: np.random.Generator, position: int, scale: float
+) -> None:
+    """Of which float32 arithmetic makes something."""
+    scales = [0.0371, 0.00271, 0.00613]
+    scales[position] = scale
+    case = repeated_case(random_numbers, ("UINT8", "INT8", "INT8"), (scales[0], scales[1], scales[2]))
+    assert not in_integers_at_last(devices, case)
 
 
 @pytest.mark.parametrize(("a", "b", "expected"), [(3, 5, 8), (5, 5, 12), (7, 3, 10), (-3, 5, -8), (-5, 1, -2)])

@@ -22,20 +22,14 @@ void relate_scales(Check& check, AddRun& run) {
   if (check.one_in(3)) run.output_parameters.scale = 2.0f * run.a_parameters.scale;
 }
 
-// 2^23 + t of the pair.
-float reference_place(std::uint8_t a, std::uint8_t b, const IntegerSum& integers) {
-  return 8388608.0F + static_cast<float>(integers.a_factor * a + integers.b_factor * b + integers.offset);
-}
-
 std::uint8_t reference_integer_sum(std::uint8_t a, std::uint8_t b, const AddRun& run) {
-  const float place = reference_place(a ^ run.a_parameters.flip, b ^ run.b_parameters.flip, run.integers);
-  const float code = std::fma(place, run.integers.multiplier, run.integers.addend) - 12582912.0F;
-  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(std::clamp(code, 0.0F, 255.0F)) ^
-                                   run.output_parameters.flip);
+  const IntegerSum& integers = run.integers;
+  const int t = integers.a_factor * (a ^ run.a_parameters.flip) + integers.b_factor * (b ^ run.b_parameters.flip) +
+                integers.offset;
+  return reference_integer_code(t, integers.multiplier, integers.addend, run.output_parameters.flip);
 }
 
-// Factors up to the largest, at both ends of the range of 2^23 + t; sums that end at ties, within the codes or at both
-// ends of 16 bits, with zero points of both parities.
+// Factors up to the largest, and what draw_integer_code draws.
 void draw_integers(Check& check, AddRun& run) {
   constexpr int kMostFactors = 0x7fffff / 255;
   const auto factor = [&](int most) {
@@ -46,23 +40,9 @@ void draw_integers(Check& check, AddRun& run) {
   integers = {.a_factor = factor(32767), .b_factor = 0, .offset = 0, .multiplier = 0.0F, .addend = 0.0F};
   integers.b_factor = factor(kMostFactors - std::abs(integers.a_factor));
   if (check.one_in(2)) std::swap(integers.a_factor, integers.b_factor);
-  const int span = 255 * (std::abs(integers.a_factor) + std::abs(integers.b_factor));
   const int least = 255 * (std::min<int>(integers.a_factor, 0) + std::min<int>(integers.b_factor, 0));
-  const int most_offset = 0x7fffff - span;
-  integers.offset =
-      check.one_of<int>({0, most_offset, static_cast<int>(check.below(static_cast<std::size_t>(most_offset) + 1))}) -
-      least;
-
-  const double most = check.one_of<double>({100.0, 500.0, 20000.0, 65000.0});
-  const auto multiplier = std::clamp(static_cast<float>(most / span), 0x1p-15F, 0.25F);
-  integers.multiplier = check.one_in(3) ? std::exp2(std::floor(std::log2(multiplier))) : multiplier;
-  const auto product = [&](int t) {
-    return std::nearbyint((8388608.0 + t) * static_cast<double>(integers.multiplier));
-  };
-  const double lowest = product(integers.offset + least), highest = product(integers.offset + least + span);
-  const double middle = std::floor((lowest + highest) / 2) - 128.0 - static_cast<double>(check.below(2));
-  integers.addend =
-      static_cast<float>(12582912.0 - check.one_of<double>({middle, lowest + 32768.0, highest - 32766.0}));
+  const int most = 255 * (std::max<int>(integers.a_factor, 0) + std::max<int>(integers.b_factor, 0));
+  integers = draw_integer_code(check, integers, least, most);
 }
 
 }  // namespace

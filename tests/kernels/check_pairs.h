@@ -1,6 +1,8 @@
 // The check of the families that make one code of two: add and multiply.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,6 +21,34 @@ struct PairFamily {
   // Some scales that make ties.
   void (*relate_scales)(Check& check, Run& run);
 };
+
+// The code of an integer t as kernels/add/add.h has it.
+inline std::uint8_t reference_integer_code(int t, float multiplier, float addend, std::uint8_t flip) {
+  const float code = std::fma(8388608.0F + static_cast<float>(t), multiplier, addend) - 12582912.0F;
+  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(std::clamp(code, 0.0F, 255.0F)) ^ flip);
+}
+
+// The integers with an offset, a multiplier and an addend for a t that is within least..most without an offset: at both
+// ends of its range and between; codes that end at ties, within 0..255 or at both ends of 16 bits, with zero points of
+// both parities.
+template <class Integers>
+Integers draw_integer_code(Check& check, Integers integers, int least, int most) {
+  const int span = most - least, most_offset = 0x7fffff - span;
+  integers.offset =
+      check.one_of<int>({0, most_offset, static_cast<int>(check.below(static_cast<std::size_t>(most_offset) + 1))}) -
+      least;
+  const double codes = check.one_of<double>({100.0, 500.0, 20000.0, 65000.0});
+  const auto multiplier = std::clamp(static_cast<float>(codes / span), 0x1p-15F, 0.25F);
+  integers.multiplier = check.one_in(3) ? std::exp2(std::floor(std::log2(multiplier))) : multiplier;
+  const auto product = [&](int t) {
+    return std::nearbyint((8388608.0 + t) * static_cast<double>(integers.multiplier));
+  };
+  const double lowest = product(integers.offset + least), highest = product(integers.offset + most);
+  const double middle = std::floor((lowest + highest) / 2) - 128.0 - static_cast<double>(check.below(2));
+  integers.addend =
+      static_cast<float>(12582912.0 - check.one_of<double>({middle, lowest + 32768.0, highest - 32766.0}));
+  return integers;
+}
 
 enum class PairOutput { elsewhere, in_a, in_b };
 

@@ -43,9 +43,6 @@ struct IntegerSum {
   float multiplier, addend;
 };
 
-// The bits of the float 2^23, and with t added to them those of 2^23 + t.
-constexpr std::int32_t kBitsOf2To23 = 0x4b000000;
-
 struct AddRun {
   const std::uint8_t* a;
   const std::uint8_t* b;

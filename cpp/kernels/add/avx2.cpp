@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/add/add.h"
+#include "kernels/codes/float_bits.h"
 
 #ifndef __AVX2__
 #error "compile with AVX2"

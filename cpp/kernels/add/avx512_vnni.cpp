@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernels/add/add.h"
+#include "kernels/codes/float_bits.h"
 
 #ifndef __AVX512VNNI__
 #error "compile with AVX512-VNNI"

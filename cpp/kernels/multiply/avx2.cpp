@@ -1,11 +1,13 @@
 // multiply.h for AVX2: 32 codes a step, the rest through buffers of 32. Unpacks and packs both work within 128-bit
 // halves, so that what one spreads the other gathers, without a permutation.
 //
-// Bound by the divider (one vector of 8 in five cycles) while the operands are in cache, by memory otherwise.
+// Bound by the divider (one vector of 8 in five cycles), by integers by arithmetic, while the operands are in cache, by
+// memory otherwise.
 #include <immintrin.h>
 
 #include <cstring>
 
+#include "kernels/codes/float_bits.h"
 #include "kernels/multiply/multiply.h"
 
 #ifndef __AVX2__
@@ -18,10 +20,24 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/codes/differences_avx2.inl.h"
 
-void multiply_run(const MultiplyRun& run) noexcept {
+// Calls multiply_32(a, b, output) for 32 codes of the run at a time, of which the last may be in buffers.
+template <class Multiply>
+inline __attribute__((always_inline)) void for_each_32(const MultiplyRun& run, const Multiply& multiply_32) noexcept {
   const std::uint8_t *a = run.a, *b = run.b;
   std::uint8_t* output = run.output;
   const std::size_t count = run.count;
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) multiply_32(a + i, b + i, output + i);
+  if (i < count) {
+    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_products[32];
+    std::memcpy(last_a, a + i, count - i);
+    std::memcpy(last_b, b + i, count - i);
+    multiply_32(last_a, last_b, last_products);
+    std::memcpy(output + i, last_products, count - i);
+  }
+}
+
+void multiply_run(const MultiplyRun& run) noexcept {
   const Operand a_operand = spread(run.a_parameters), b_operand = spread(run.b_parameters);
   const __m256 output_scale_f32x8 = _mm256_set1_ps(run.output_parameters.scale);
   const __m256i output_zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_parameters.zero_point));
@@ -40,19 +56,55 @@ void multiply_run(const MultiplyRun& run) noexcept {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(products), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
   };
 
-  std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) multiply_32(a + i, b + i, output + i);
-  if (i < count) {
-    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_products[32];
-    std::memcpy(last_a, a + i, count - i);
-    std::memcpy(last_b, b + i, count - i);
-    multiply_32(last_a, last_b, last_products);
-    std::memcpy(output + i, last_products, count - i);
-  }
+  for_each_32(run, multiply_32);
+}
+
+// Even and odd bytes are words, which vpmaddwd multiplies in pairs: of a's words one of each pair is left at a time, so
+// that there is one product. Products are negated floats, whose low words are the same and whose high words are
+// negative ones, which become 0: so the bytes of even elements leave room for those of odd ones. The packs leave words
+// to be put in order.
+void multiply_integers(const MultiplyRun& run) noexcept {
+  const auto flip_of = [](const MultiplyOperand& operand) { return _mm256_set1_epi8(static_cast<char>(operand.flip)); };
+  const auto zero_point_of = [](const MultiplyOperand& operand) {
+    return _mm256_set1_epi16(static_cast<short>(operand.zero_point));
+  };
+  const __m256i a_flip_u8x32 = flip_of(run.a_parameters), b_flip_u8x32 = flip_of(run.b_parameters);
+  const __m256i output_flip_u8x32 = flip_of(run.output_parameters);
+  const __m256i a_zero_point_i16x16 = zero_point_of(run.a_parameters);
+  const __m256i b_zero_point_i16x16 = zero_point_of(run.b_parameters);
+  const __m256i first_i32x8 = _mm256_set1_epi32(kBitsOf2To23 + run.integers.offset);
+  const __m256i even_bytes_u16x16 = _mm256_set1_epi16(0x00ff), even_words_u32x8 = _mm256_set1_epi32(0x0000ffff);
+  const __m256 multiplier_f32x8 = _mm256_set1_ps(run.integers.multiplier);
+  const __m256 addend_f32x8 = _mm256_set1_ps(run.integers.addend);
+  const __m256i order_u8x32 =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+
+  const auto products_of_8 = [&](__m256i a_i16x16, __m256i b_i16x16) {
+    const __m256i product_i32x8 = _mm256_add_epi32(_mm256_madd_epi16(a_i16x16, b_i16x16), first_i32x8);
+    return _mm256_castps_si256(_mm256_fnmsub_ps(_mm256_castsi256_ps(product_i32x8), multiplier_f32x8, addend_f32x8));
+  };
+  const auto products_of_16 = [&](__m256i a_u16x16, __m256i b_u16x16) {
+    const __m256i a_i16x16 = _mm256_sub_epi16(a_u16x16, a_zero_point_i16x16);
+    const __m256i b_i16x16 = _mm256_sub_epi16(b_u16x16, b_zero_point_i16x16);
+    return _mm256_packus_epi16(products_of_8(_mm256_and_si256(even_words_u32x8, a_i16x16), b_i16x16),
+                               products_of_8(_mm256_andnot_si256(even_words_u32x8, a_i16x16), b_i16x16));
+  };
+  for_each_32(run, [&](const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* products) {
+    const auto load = [](const std::uint8_t* codes, __m256i flip_u8x32) {
+      return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)), flip_u8x32);
+    };
+    const __m256i a_u8x32 = load(a, a_flip_u8x32), b_u8x32 = load(b, b_flip_u8x32);
+    const __m256i even_u16x16 =
+        products_of_16(_mm256_and_si256(a_u8x32, even_bytes_u16x16), _mm256_and_si256(b_u8x32, even_bytes_u16x16));
+    const __m256i odd_u16x16 = products_of_16(_mm256_srli_epi16(a_u8x32, 8), _mm256_srli_epi16(b_u8x32, 8));
+    const __m256i pairs_u8x32 = _mm256_or_si256(even_u16x16, _mm256_slli_epi16(odd_u16x16, 8));
+    const __m256i codes_u8x32 = _mm256_shuffle_epi8(pairs_u8x32, order_u8x32);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(products), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
+  });
 }
 
 }  // namespace
 
-constinit const MultiplyKernels avx2::multiply = {.run = multiply_run};
+constinit const MultiplyKernels avx2::multiply = {.run = multiply_run, .run_integers = multiply_integers};
 
 }  // namespace dmlcpu

@@ -19,8 +19,20 @@ void multiply_run(const MultiplyRun& run) noexcept {
   }
 }
 
+void multiply_integers(const MultiplyRun& run) noexcept {
+  const std::int32_t offset = run.integers.offset;
+  const std::uint8_t a_flip = run.a_parameters.flip, b_flip = run.b_parameters.flip;
+  const auto a_zero_point = static_cast<std::int32_t>(run.a_parameters.zero_point);
+  const auto b_zero_point = static_cast<std::int32_t>(run.b_parameters.zero_point);
+  const IntegerCode code = integer_code(run.integers, run.output_parameters.flip);
+  for (std::size_t i = 0; i < run.count; ++i) {
+    const std::int32_t product = ((run.a[i] ^ a_flip) - a_zero_point) * ((run.b[i] ^ b_flip) - b_zero_point);
+    run.output[i] = code(product + offset);
+  }
+}
+
 }  // namespace
 
-constinit const MultiplyKernels scalar::multiply = {.run = multiply_run};
+constinit const MultiplyKernels scalar::multiply = {.run = multiply_run, .run_integers = multiply_integers};
 
 }  // namespace dmlcpu

@@ -1,26 +1,17 @@
 #include "operators/element_wise/integer_sum.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <new>
-#include <vector>
 
-#include "runtime/fork_count.h"
+#include "operators/element_wise/integer_search.h"
 
 namespace dmlcpu {
 namespace {
 
 // Of both factors together: t (kernels/add/add.h) takes up 5/8 of its range, the offset may be anywhere in the rest.
 constexpr std::int64_t kMostFactors = 20480;
-// Codes before saturation are below 2^15 in magnitude: 255 times the steps, the zero point and roundings.
-constexpr double kMostSteps = 127.0;
-constexpr float kLeastMultiplier = 0x1p-15F;
-constexpr std::size_t kPairs = 65536;
 
 struct Fraction {
   std::int64_t numerator, denominator;
@@ -50,36 +41,12 @@ Fraction closest_fraction(double number, std::int64_t most_sum) {
   }
 }
 
-// The codes of all pairs.
-class AllPairs {
- public:
-  AllPairs() : codes_(2 * kPairs) {
-    for (std::size_t pair = 0; pair < kPairs; ++pair) {
-      codes_[pair] = static_cast<std::uint8_t>(pair & 255);
-      codes_[kPairs + pair] = static_cast<std::uint8_t>(pair >> 8);
-    }
-  }
-
-  void add(AddFunction function, AddRun run, std::size_t first, std::size_t count, std::uint8_t* output) const {
-    run.a = codes_.data() + first;
-    run.b = codes_.data() + kPairs + first;
-    run.output = output;
-    run.count = count;
-    function(run);
-  }
-
- private:
-  std::vector<std::uint8_t> codes_;
-};
-
-bool is_positive_scale(const AddOperand& operand) { return std::isnormal(operand.scale) && operand.scale > 0.0F; }
-
 // The factors and the multiplier of parameters; both are positive.
 std::optional<IntegerSum> factors_of(const AddOperand& a, const AddOperand& b, const AddOperand& output) {
   if (!is_positive_scale(a) || !is_positive_scale(b) || !is_positive_scale(output)) return std::nullopt;
   const double a_step = static_cast<double>(a.scale) / static_cast<double>(output.scale);
   const double b_step = static_cast<double>(b.scale) / static_cast<double>(output.scale);
-  if (a_step + b_step > kMostSteps) return std::nullopt;
+  if (255.0 * (a_step + b_step) > kMostBeforeZeroPoint) return std::nullopt;
   // The multiplier is about the sum of the steps by that of the factors.
   const std::int64_t most_sum =
       std::min(kMostFactors, static_cast<std::int64_t>((a_step + b_step) / static_cast<double>(kLeastMultiplier)));
@@ -100,131 +67,18 @@ std::optional<IntegerSum> factors_of(const AddOperand& a, const AddOperand& b, c
                     .addend = 0.0F};
 }
 
-// Sets offset and addend. At the zero points of the inputs the product of 2^23 + t and the multiplier should be a whole
-// number, which the addend takes out. As t is whole as well, it is beside one by up to half of the multiplier. The
-// offset may move t to some hundred of such places, though: it is the one where the distance is nearest to the bias.
-bool place_zero(IntegerSum& integers, const AddRun& parameters, double bias) {
-  constexpr double kMostTried = 256.0;
-  const auto zero_point = [](const AddOperand& operand) { return static_cast<std::int64_t>(operand.zero_point); };
-  const std::int64_t a_factor = integers.a_factor, b_factor = integers.b_factor;
-  const std::int64_t lowest =
-      (1 << 23) + a_factor * zero_point(parameters.a_parameters) + b_factor * zero_point(parameters.b_parameters);
-  const std::int64_t most_offset = (1 << 23) - 1 - 255 * (a_factor + b_factor);
-  const auto multiplier = static_cast<double>(integers.multiplier);
-  const double first = std::ceil(static_cast<double>(lowest) * multiplier), inverse = 1.0 / multiplier;
-  double least_distance = std::numeric_limits<double>::infinity();
-  for (double whole = first; whole < first + kMostTried; ++whole) {
-    const auto place = static_cast<std::int64_t>(whole * inverse + 0.5);
-    if (place - lowest > most_offset) break;
-    const double distance = std::abs(static_cast<double>(place) * multiplier - whole - bias);
-    if (place < lowest || distance >= least_distance) continue;
-    least_distance = distance;
-    integers.offset = static_cast<std::int32_t>(place - lowest);
-    integers.addend =
-        static_cast<float>(0x1.8p23 + static_cast<double>(parameters.output_parameters.zero_point) - whole);
-  }
-  return std::isfinite(least_distance);
-}
-
 }  // namespace
 
-std::optional<IntegerSum> find_integer_sum(const AddKernels& kernels, const AddRun& parameters) {
-  const std::optional<IntegerSum> factors =
-      factors_of(parameters.a_parameters, parameters.b_parameters, parameters.output_parameters);
+std::optional<IntegerSum> find_integers(const AddKernels& kernels, const AddRun& parameters) {
+  const AddOperand &a = parameters.a_parameters, &b = parameters.b_parameters;
+  const std::optional<IntegerSum> factors = factors_of(a, b, parameters.output_parameters);
   if (!factors) return std::nullopt;
-
-  const AllPairs pairs;
-  std::vector<std::uint8_t> expected(kPairs);
-  pairs.add(kernels.run, parameters, 0, kPairs, expected.data());
-  const auto make_the_same = [&](const IntegerSum& integers) {
-    AddRun run = parameters;
-    run.integers = integers;
-    std::array<std::uint8_t, 4096> codes;
-    for (std::size_t first = 0; first < kPairs; first += codes.size()) {
-      pairs.add(kernels.run_integers, run, first, codes.size(), codes.data());
-      if (std::memcmp(codes.data(), expected.data() + first, codes.size()) != 0) return false;
-    }
-    return true;
-  };
-  // Neighbours, as float32 arithmetic is off by as much: so many floats from the multiplier, so many biases of codes.
-  // In the order in which they serve most of what those before do not, of 4000 parameters drawn at random.
-  struct Nudge {
-    int multiplier_steps, biases;
-  };
-  constexpr double kBias = 0x1p-18;
-  constexpr Nudge kNudges[] = {{0, 0},   {1, 0},   {-1, 0}, {-1, 4}, {2, -7}, {0, -1}, {0, 2},
-                               {2, 0},   {-1, -2}, {-3, 6}, {3, -9}, {-2, 6}, {-3, 0}, {2, -11},
-                               {-2, 10}, {1, 1},   {1, -2}, {3, -3}, {-3, 9}, {-2, 7}};
-  for (const Nudge& nudge : kNudges) {
-    IntegerSum integers = *factors;
-    const std::int32_t bits = std::bit_cast<std::int32_t>(integers.multiplier) + nudge.multiplier_steps;
-    integers.multiplier = std::bit_cast<float>(bits);
-    if (integers.multiplier < kLeastMultiplier || !place_zero(integers, parameters, nudge.biases * kBias)) continue;
-    if (make_the_same(integers)) return integers;
-  }
-  return std::nullopt;
-}
-
-bool IntegerSums::are_same(const Parameters& parameters, const AddRun& run) {
-  const auto is_same = [](const AddOperand& one, const AddOperand& other) {
-    return one.scale == other.scale && one.zero_point == other.zero_point && one.flip == other.flip;
-  };
-  return is_same(parameters.a, run.a_parameters) && is_same(parameters.b, run.b_parameters) &&
-         is_same(parameters.output, run.output_parameters);
-}
-
-bool IntegerSums::try_hold() noexcept {
-  return lock_.try_hold([this]() noexcept { forget(); });
-}
-
-void IntegerSums::forget() noexcept {
-  comes_again_ = has_looked_ = false;
-  looking_.reset();
-  added_ = 0;
-  found_.reset();
-}
-
-const char* IntegerSums::words() {
-  constexpr const char* kInFloats = "in floats, until parameters have come again";
-  if (!try_hold()) return kInFloats;
-  const char* const words = found_        ? "in integers, which make the same codes of all pairs"
-                            : has_looked_ ? "in floats, as integers make other codes of some pairs"
-                                          : kInFloats;
-  lock_.release();
-  return words;
-}
-
-AddFunction IntegerSums::function_for(AddRun& run, std::size_t count) {
-  constexpr std::size_t kLeastAdded = 4 * kPairs;
-  if (!try_hold()) return kernels_.run;
-  if (!are_same(last_, run)) {
-    last_ = {run.a_parameters, run.b_parameters, run.output_parameters};
-    forget();
-  }
-  added_ = std::min(added_ + count, kLeastAdded);
-  const bool looks = comes_again_ && looking_ != fork_count() && !has_looked_ && added_ == kLeastAdded;
-  if (looks) looking_ = fork_count();
-  comes_again_ = true;
-  std::optional<IntegerSum> integers = found_;
-  lock_.release();
-
-  if (looks) {
-    try {
-      integers = find_integer_sum(kernels_, run);
-    } catch (const std::bad_alloc&) {  // floats need no memory
-      return kernels_.run;
-    }
-    if (try_hold()) {
-      if (are_same(last_, run)) {
-        found_ = integers;
-        has_looked_ = true;
-      }
-      lock_.release();
-    }
-  }
-  if (!integers) return kernels_.run;
-  run.integers = *integers;
-  return kernels_.run_integers;
+  const std::int64_t a_factor = factors->a_factor, b_factor = factors->b_factor;
+  const std::int64_t at_zero_points =
+      a_factor * static_cast<std::int64_t>(a.zero_point) + b_factor * static_cast<std::int64_t>(b.zero_point);
+  const std::int64_t most_offset = kPlaces - 1 - 255 * (a_factor + b_factor);
+  return first_of_the_same_codes(kernels, parameters, *factors,
+                                 {.at_zero_points = at_zero_points, .least = 0, .most = most_offset});
 }
 
 }  // namespace dmlcpu

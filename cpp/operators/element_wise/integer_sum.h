@@ -11,46 +11,13 @@
 // are powers of two there are, if the output's zero point is even: it is added before the rounding to even.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 
 #include "kernels/add/add.h"
-#include "runtime/brief_lock.h"
 
 namespace dmlcpu {
 
-// The integers that make the same codes as the parameters of the run, if some are found: up to 20 are tried, each by
-// the time of adding 65536 codes at most.
-std::optional<IntegerSum> find_integer_sum(const AddKernels& kernels, const AddRun& parameters);
-
-// The integers of one operator, for the parameters of its last dispatch. Any number of threads at once.
-class IntegerSums {
- public:
-  explicit IntegerSums(const AddKernels& kernels) : kernels_(kernels) {}
-
-  // The function that adds so many codes by the parameters of the run, which gets the integers if there are. They are
-  // looked for once, when parameters have come again and 2^18 codes have been added by them: whoever changes them each
-  // time never pays for it.
-  AddFunction function_for(AddRun& run, std::size_t count);
-
-  // How sums are computed by the parameters of the last dispatch, for a description.
-  const char* words();
-
- private:
-  struct Parameters {
-    AddOperand a, b, output;
-  };
-  static bool are_same(const Parameters& parameters, const AddRun& run);
-  bool try_hold() noexcept;
-  void forget() noexcept;
-
-  const AddKernels& kernels_;
-  BriefLock lock_;
-  Parameters last_ = {};
-  bool comes_again_ = false, has_looked_ = false;
-  std::optional<unsigned> looking_;  // the fork count of who looks: no child ends what a parent began
-  std::size_t added_ = 0;
-  std::optional<IntegerSum> found_;
-};
+// The integers that make the same codes as the parameters of the run, if some are found.
+std::optional<IntegerSum> find_integers(const AddKernels& kernels, const AddRun& parameters);
 
 }  // namespace dmlcpu

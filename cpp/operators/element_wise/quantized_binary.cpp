@@ -4,7 +4,7 @@
 
 #include "operators/code_parameters.h"
 #include "operators/element_wise/code_runs.h"
-#include "operators/element_wise/integer_sum.h"
+#include "operators/element_wise/found_integers.h"
 #include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
@@ -40,7 +40,7 @@ class Addition {
   std::string describe() const { return std::string("sums: ") + integers_.words() + "\n"; }
 
  private:
-  mutable IntegerSums integers_;
+  mutable FoundIntegers<AddKernels, AddRun> integers_;
 };
 
 class Multiplication {
@@ -49,12 +49,12 @@ class Multiplication {
   using Run = MultiplyRun;
   using Stage = MultiplyStage;
 
-  explicit Multiplication(const KernelTable& kernels) : kernel_(kernels.multiply->run) {}
-  MultiplyFunction kernel(MultiplyRun&, std::size_t) const { return kernel_; }
-  std::string describe() const { return {}; }
+  explicit Multiplication(const KernelTable& kernels) : integers_(*kernels.multiply) {}
+  MultiplyFunction kernel(MultiplyRun& run, std::size_t count) const { return integers_.function_for(run, count); }
+  std::string describe() const { return std::string("products: ") + integers_.words() + "\n"; }
 
  private:
-  MultiplyFunction kernel_;
+  mutable FoundIntegers<MultiplyKernels, MultiplyRun> integers_;
 };
 
 template <class Operation>
