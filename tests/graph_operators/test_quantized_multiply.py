@@ -126,12 +126,14 @@ def test_ties_of_exact_products(devices: Devices, random_numbers: np.random.Gene
     assert in_integers_at_last(devices, case) != is_odd
 
 
-@pytest.mark.parametrize(("multiplier", "fits"), [(0.498, True), (0.4985, False)])
+@pytest.mark.parametrize(
+    ("multiplier", "fits"), [(0.498, True), (0.4985, False), (2.0**-15, True), (2.0**-15 * (1 - 2.0**-12), False)]
+)
 @pytest.mark.parametrize("scale", [2.0**-16, 2.0**-2])
-def test_products_far_beyond_the_codes(
+def test_largest_and_smallest_multipliers(
     devices: Devices, random_numbers: np.random.Generator, scale: float, multiplier: float, fits: bool
 ) -> None:
-    """16 bits hold the largest of them, or integers are not looked for."""
+    """16 bits hold the largest products, and float64 all bits of the smallest, or integers are not looked for."""
     case = repeated_case(random_numbers, ("UINT8",) * 3, (scale, multiplier, scale))
     for name in ("a", "b", "output"):
         zero_point = case.tensors[f"{name}_zero_point_tensor"]

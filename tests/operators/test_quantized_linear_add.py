@@ -165,6 +165,15 @@ def test_ties_of_exact_sums(
     assert_repeated(devices, bindings, "in floats, as" if is_odd else "in integers")
 
 
+@pytest.mark.parametrize("steps", [1.0, 2.0**-8, 2.0**-13, 1e-5])
+def test_sums_of_small_steps(devices: Devices, random_numbers: np.random.Generator, steps: float) -> None:
+    """Factors are smaller where the multiplier would become too small, until there are none."""
+    a, b = every_pair("UINT8", "UINT8")
+    bindings = with_scales(drawn_bindings(random_numbers, a, b, np.empty_like(a)), steps / 2, steps / 2, 1.0)
+    bindings["output_zero_point_tensor"].fill(128)
+    assert_repeated(devices, bindings, "in integers" if steps > 1e-4 else "in floats, as")
+
+
 @pytest.mark.parametrize(("largest", "words"), [(126.5, "in integers"), (127.5, "in floats, as")])
 @pytest.mark.parametrize("points", [(0, 0, 255), (255, 255, 0)], ids=str)
 def test_sums_far_beyond_the_codes(
