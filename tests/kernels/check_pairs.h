@@ -46,7 +46,7 @@ Integers draw_integer_code(Check& check, Integers integers, int least, int most)
   const double lowest = product(integers.offset + least), highest = product(integers.offset + most);
   const double middle = std::floor((lowest + highest) / 2) - 128.0 - static_cast<double>(check.below(2));
   integers.addend =
-      static_cast<float>(12582912.0 - check.one_of<double>({middle, lowest + 32768.0, highest - 32766.0}));
+      static_cast<float>(12582912.0 - check.one_of<double>({middle, lowest + 32640.0, highest - 32638.0}));
   return integers;
 }
 

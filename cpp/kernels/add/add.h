@@ -17,9 +17,9 @@
 //
 // a and b in the offset domain. The float 2^23 + t has the bits of 2^23 and t more, so that no integer is converted.
 // The addend is a whole number, which takes the zero point of the output in and those of the inputs out. What fma
-// returns is less than 2^15 from 1.5 * 2^23, where float32 holds the integers and nothing else: it is rounded half to
-// even, and the low word of its bits is the code before saturation, as a signed number. The multiplier is at least
-// 2^-15. Whoever calls run_integers knows that all of this holds and that the codes are the same
+// returns is at most 2^15 - 128 from 1.5 * 2^23, where float32 holds the integers and nothing else: it is rounded half
+// to even, and the low word of its bits is the code before saturation, as a signed number, also if it is 128 less. The
+// multiplier is at least 2^-15. Whoever calls run_integers knows that all of this holds and that the codes are the same
 // (operators/element_wise/integer_sum.h).
 //
 // Contract: count elements are read and written, nothing else; output may be exactly a or exactly b, and overlaps

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "kernels/add/add.h"
-#include "kernels/codes/float_bits.h"
 
 #ifndef __AVX2__
 #error "compile with AVX2"
@@ -19,6 +18,7 @@ namespace {
 
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/codes/differences_avx2.inl.h"
+#include "kernels/codes/float_bits.inl.h"
 
 // The correctly rounded quotient, or 0 where it is below 2^-10: the code is the same, and a subnormal quotient, as of
 // sums beside a mask whose scale is 2^120, takes a hundred times as long. What is compared with may be rounded, if the

@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include "kernels/add/add.h"
-#include "kernels/codes/float_bits.h"
 
 #ifndef __AVX512VNNI__
 #error "compile with AVX512-VNNI"
@@ -18,6 +17,8 @@ namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
 #include "kernels/codes/differences_avx512_vnni.inl.h"
+#include "kernels/codes/float_bits.inl.h"
+#include "kernels/codes/integer_codes_avx512_vnni.inl.h"
 
 // How far ahead operands are asked for, in bytes: the arithmetic fills the time that the caches beyond level 1 take,
 // but is too long a chain for the loads to run ahead by themselves.
@@ -87,7 +88,7 @@ void add_elements(const AddRun& run) noexcept {
 // Words are unpacked, not bytes: a dword is a0 a1 b0 b1, and its even or its odd bytes are words of a and b, which
 // vpdpwssd multiplies and adds. Of even and odd elements the same packs make bytes in order, every other of which is an
 // element: the one, moved by a byte, is put between the other. 17 instructions for 64 elements.
-template <bool flips>
+template <Flips flips>
 void add_integers(const AddRun& run) noexcept {
   const std::uint8_t *a = run.a, *b = run.b;
   std::uint8_t* output = run.output;
@@ -95,45 +96,45 @@ void add_integers(const AddRun& run) noexcept {
   const __m512i a_flip_u8x64 = flip_of(run.a_parameters), b_flip_u8x64 = flip_of(run.b_parameters);
   const __m512i output_flip_u8x64 = flip_of(run.output_parameters);
   const __m512i factors_i16x32 = _mm512_set1_epi32(factors_of_words(run.integers));
-  const __m512i first_i32x16 = _mm512_set1_epi32(kBitsOf2To23 + run.integers.offset);
-  const __m512i even_bytes_u16x32 = _mm512_set1_epi16(0x00ff);
+  const std::int32_t first = kBitsOf2To23 + run.integers.offset;
+  const std::int32_t odd_less = flips == Flips::all ? 128 * (run.integers.a_factor + run.integers.b_factor) : 0;
+  const __m512i even_first_i32x16 = _mm512_set1_epi32(first), odd_first_i32x16 = _mm512_set1_epi32(first + odd_less);
   const __m512 multiplier_f32x16 = _mm512_set1_ps(run.integers.multiplier);
-  const __m512 addend_f32x16 = _mm512_set1_ps(run.integers.addend);
-  constexpr __mmask64 kOddBytes = 0xaaaaaaaaaaaaaaaa;
+  const __m512 addend_f32x16 = _mm512_set1_ps(addend_of(run.integers.addend, flips));
 
-  const auto sums_of_16 = [&](__m512i pairs_u16x32) {
-    const __m512 sum_f32x16 = _mm512_castsi512_ps(_mm512_dpwssd_epi32(first_i32x16, pairs_u16x32, factors_i16x32));
+  const auto sums_of_16 = [&](__m512i pairs_i16x32, __m512i first_i32x16) {
+    const __m512 sum_f32x16 = _mm512_castsi512_ps(_mm512_dpwssd_epi32(first_i32x16, pairs_i16x32, factors_i16x32));
     return _mm512_castps_si512(_mm512_fmadd_ps(sum_f32x16, multiplier_f32x16, addend_f32x16));
   };
-  const auto add_64 = [&](std::size_t i, __mmask64 mask) {
-    __m512i a_u8x64 = _mm512_maskz_loadu_epi8(mask, a + i), b_u8x64 = _mm512_maskz_loadu_epi8(mask, b + i);
-    if constexpr (flips) {
-      a_u8x64 = _mm512_xor_si512(a_u8x64, a_flip_u8x64);
-      b_u8x64 = _mm512_xor_si512(b_u8x64, b_flip_u8x64);
-    }
+  for_each_64(run, [&](std::size_t i, __mmask64 mask) {
+    const __m512i a_u8x64 = flipped<flips>(_mm512_maskz_loadu_epi8(mask, a + i), a_flip_u8x64);
+    const __m512i b_u8x64 = flipped<flips>(_mm512_maskz_loadu_epi8(mask, b + i), b_flip_u8x64);
     const __m512i low_u8x64 = _mm512_unpacklo_epi16(a_u8x64, b_u8x64);
     const __m512i high_u8x64 = _mm512_unpackhi_epi16(a_u8x64, b_u8x64);
-    const __m512i even_u8x64 = _mm512_packus_epi16(sums_of_16(_mm512_and_si512(low_u8x64, even_bytes_u16x32)),
-                                                   sums_of_16(_mm512_and_si512(high_u8x64, even_bytes_u16x32)));
-    const __m512i odd_u8x64 =
-        _mm512_packus_epi16(sums_of_16(_mm512_srli_epi16(low_u8x64, 8)), sums_of_16(_mm512_srli_epi16(high_u8x64, 8)));
-    __m512i codes_u8x64 = _mm512_mask_alignr_epi8(even_u8x64, kOddBytes, odd_u8x64, odd_u8x64, 15);
-    if constexpr (flips) codes_u8x64 = _mm512_xor_si512(codes_u8x64, output_flip_u8x64);
-    _mm512_mask_storeu_epi8(output + i, mask, codes_u8x64);
-  };
-  for_each_64(run, add_64);
-}
-
-bool flips(const AddRun& run) noexcept {
-  return (run.a_parameters.flip | run.b_parameters.flip | run.output_parameters.flip) != 0;
+    const __m512i even_u8x64 = saturate_low_words<flips>(sums_of_16(even_bytes<flips>(low_u8x64), even_first_i32x16),
+                                                         sums_of_16(even_bytes<flips>(high_u8x64), even_first_i32x16));
+    const __m512i odd_u8x64 = saturate_low_words<flips>(sums_of_16(odd_bytes<flips>(low_u8x64), odd_first_i32x16),
+                                                        sums_of_16(odd_bytes<flips>(high_u8x64), odd_first_i32x16));
+    const __m512i codes_u8x64 = even_bytes_in_turn(even_u8x64, odd_u8x64);
+    _mm512_mask_storeu_epi8(output + i, mask, flipped<flips>(codes_u8x64, output_flip_u8x64));
+  });
 }
 
 void add_run(const AddRun& run) noexcept {
   if (!reciprocal_applies(run)) return add_elements<false, true>(run);
-  flips(run) ? add_elements<true, true>(run) : add_elements<true, false>(run);
+  flips_of(run) != Flips::none ? add_elements<true, true>(run) : add_elements<true, false>(run);
 }
 
-void add_integers_run(const AddRun& run) noexcept { flips(run) ? add_integers<true>(run) : add_integers<false>(run); }
+void add_integers_run(const AddRun& run) noexcept {
+  switch (flips_of(run)) {
+    case Flips::none:
+      return add_integers<Flips::none>(run);
+    case Flips::some:
+      return add_integers<Flips::some>(run);
+    case Flips::all:
+      return add_integers<Flips::all>(run);
+  }
+}
 
 }  // namespace
 

@@ -7,7 +7,6 @@
 
 #include <cstring>
 
-#include "kernels/codes/float_bits.h"
 #include "kernels/multiply/multiply.h"
 
 #ifndef __AVX2__
@@ -19,6 +18,7 @@ namespace {
 
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/codes/differences_avx2.inl.h"
+#include "kernels/codes/float_bits.inl.h"
 
 // Calls multiply_32(a, b, output) for 32 codes of the run at a time, of which the last may be in buffers.
 template <class Multiply>

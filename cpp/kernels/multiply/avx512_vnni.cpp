@@ -6,7 +6,6 @@
 // the output's scale is negative or extreme.
 #include <immintrin.h>
 
-#include "kernels/codes/float_bits.h"
 #include "kernels/multiply/multiply.h"
 
 #ifndef __AVX512VNNI__
@@ -18,6 +17,8 @@ namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
 #include "kernels/codes/differences_avx512_vnni.inl.h"
+#include "kernels/codes/float_bits.inl.h"
+#include "kernels/codes/integer_codes_avx512_vnni.inl.h"
 
 // Calls multiply_64(i, mask) for the codes from i on, 64 or what is left of so many.
 template <class Multiply>
@@ -60,45 +61,46 @@ void multiply_elements(const MultiplyRun& run) noexcept {
 // Even and odd bytes are words, which vpdpwssd multiplies in pairs: of a's words one of each pair is left at a time, so
 // that there is one product. The packs leave of four codes first and third apart, second and fourth as well: the ones,
 // moved by a byte, are put between the others, then words in order. 22 instructions for 64 elements.
+template <Flips flips>
 void multiply_integers(const MultiplyRun& run) noexcept {
   const std::uint8_t *a = run.a, *b = run.b;
   std::uint8_t* output = run.output;
   const auto flip_of = [](const MultiplyOperand& operand) { return _mm512_set1_epi8(static_cast<char>(operand.flip)); };
-  const auto zero_point_of = [](const MultiplyOperand& operand) {
-    return _mm512_set1_epi16(static_cast<short>(operand.zero_point));
-  };
   const __m512i a_flip_u8x64 = flip_of(run.a_parameters), b_flip_u8x64 = flip_of(run.b_parameters);
   const __m512i output_flip_u8x64 = flip_of(run.output_parameters);
-  const __m512i a_zero_point_i16x32 = zero_point_of(run.a_parameters);
-  const __m512i b_zero_point_i16x32 = zero_point_of(run.b_parameters);
+  struct ZeroPoints {
+    __m512i a_i16x32, b_i16x32;
+  };
+  const auto zero_points = [&](int less) {
+    return ZeroPoints{_mm512_set1_epi16(static_cast<short>(static_cast<int>(run.a_parameters.zero_point) - less)),
+                      _mm512_set1_epi16(static_cast<short>(static_cast<int>(run.b_parameters.zero_point) - less))};
+  };
+  const ZeroPoints of_even = zero_points(0), of_odd = zero_points(flips == Flips::all ? 128 : 0);
   const __m512i first_i32x16 = _mm512_set1_epi32(kBitsOf2To23 + run.integers.offset);
-  const __m512i even_bytes_u16x32 = _mm512_set1_epi16(0x00ff);
   const __m512 multiplier_f32x16 = _mm512_set1_ps(run.integers.multiplier);
-  const __m512 addend_f32x16 = _mm512_set1_ps(run.integers.addend);
+  const __m512 addend_f32x16 = _mm512_set1_ps(addend_of(run.integers.addend, flips));
   const __m512i order_u8x64 =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
   constexpr __mmask32 kEvenWords = 0x55555555, kOddWords = 0xaaaaaaaa;
-  constexpr __mmask64 kOddBytes = 0xaaaaaaaaaaaaaaaa;
 
   const auto products_of_16 = [&](__m512i a_i16x32, __m512i b_i16x32) {
     const __m512 product_f32x16 = _mm512_castsi512_ps(_mm512_dpwssd_epi32(first_i32x16, a_i16x32, b_i16x32));
     return _mm512_castps_si512(_mm512_fmadd_ps(product_f32x16, multiplier_f32x16, addend_f32x16));
   };
-  const auto products_of_32 = [&](__m512i a_u16x32, __m512i b_u16x32) {
-    const __m512i b_i16x32 = _mm512_sub_epi16(b_u16x32, b_zero_point_i16x32);
-    return _mm512_packus_epi16(
-        products_of_16(_mm512_maskz_sub_epi16(kEvenWords, a_u16x32, a_zero_point_i16x32), b_i16x32),
-        products_of_16(_mm512_maskz_sub_epi16(kOddWords, a_u16x32, a_zero_point_i16x32), b_i16x32));
+  const auto products_of_32 = [&](__m512i a_i16x32, __m512i b_i16x32, const ZeroPoints& of) {
+    const __m512i difference_i16x32 = _mm512_sub_epi16(b_i16x32, of.b_i16x32);
+    return saturate_low_words<flips>(
+        products_of_16(_mm512_maskz_sub_epi16(kEvenWords, a_i16x32, of.a_i16x32), difference_i16x32),
+        products_of_16(_mm512_maskz_sub_epi16(kOddWords, a_i16x32, of.a_i16x32), difference_i16x32));
   };
   for_each_64(run.count, [&](std::size_t i, __mmask64 mask) {
-    const __m512i a_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, a + i), a_flip_u8x64);
-    const __m512i b_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b + i), b_flip_u8x64);
-    const __m512i even_u8x64 =
-        products_of_32(_mm512_and_si512(a_u8x64, even_bytes_u16x32), _mm512_and_si512(b_u8x64, even_bytes_u16x32));
-    const __m512i odd_u8x64 = products_of_32(_mm512_srli_epi16(a_u8x64, 8), _mm512_srli_epi16(b_u8x64, 8));
-    const __m512i pairs_u8x64 = _mm512_mask_alignr_epi8(even_u8x64, kOddBytes, odd_u8x64, odd_u8x64, 15);
+    const __m512i a_u8x64 = flipped<flips>(_mm512_maskz_loadu_epi8(mask, a + i), a_flip_u8x64);
+    const __m512i b_u8x64 = flipped<flips>(_mm512_maskz_loadu_epi8(mask, b + i), b_flip_u8x64);
+    const __m512i pairs_u8x64 =
+        even_bytes_in_turn(products_of_32(even_bytes<flips>(a_u8x64), even_bytes<flips>(b_u8x64), of_even),
+                           products_of_32(odd_bytes<flips>(a_u8x64), odd_bytes<flips>(b_u8x64), of_odd));
     const __m512i codes_u8x64 = _mm512_shuffle_epi8(pairs_u8x64, order_u8x64);
-    _mm512_mask_storeu_epi8(output + i, mask, _mm512_xor_si512(codes_u8x64, output_flip_u8x64));
+    _mm512_mask_storeu_epi8(output + i, mask, flipped<flips>(codes_u8x64, output_flip_u8x64));
   });
 }
 
@@ -107,8 +109,19 @@ void multiply_run(const MultiplyRun& run) noexcept {
   multiply_elements<false>(run);
 }
 
+void multiply_integers_run(const MultiplyRun& run) noexcept {
+  switch (flips_of(run)) {
+    case Flips::none:
+      return multiply_integers<Flips::none>(run);
+    case Flips::some:
+      return multiply_integers<Flips::some>(run);
+    case Flips::all:
+      return multiply_integers<Flips::all>(run);
+  }
+}
+
 }  // namespace
 
-constinit const MultiplyKernels avx512_vnni::multiply = {.run = multiply_run, .run_integers = multiply_integers};
+constinit const MultiplyKernels avx512_vnni::multiply = {.run = multiply_run, .run_integers = multiply_integers_run};
 
 }  // namespace dmlcpu

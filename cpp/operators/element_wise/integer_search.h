@@ -16,10 +16,10 @@
 
 namespace dmlcpu {
 
-// What the kernels ask of multipliers, and of codes before saturation: these are below 2^15 in magnitude if the numbers
-// that zero points are added to are at most this.
+// What the kernels ask of multipliers, and of codes before saturation: these are at most 2^15 - 128 in magnitude if the
+// numbers that zero points are added to are at most this.
 inline constexpr float kLeastMultiplier = 0x1p-15F;
-inline constexpr double kMostBeforeZeroPoint = 32400.0;
+inline constexpr double kMostBeforeZeroPoint = 32768.0 - 128.0 - 256.0;
 // t and 2^23 + t are integers of 24 bits.
 inline constexpr std::int64_t kPlaces = 1 << 23;
 
