@@ -125,7 +125,7 @@ class Product {
     for (std::size_t panel = 0; panel < block_.n; panel += columns) {
       const std::size_t end = block_.n - panel < columns ? block_.n : panel + columns;
       const std::size_t next_end = block_.n - end < columns ? block_.n : end + columns;
-      ahead_ = {panel_from(end), panel_from(next_end + kNr - 1)};
+      ahead_ = {panel_from(end + kNr - 1), panel_from(next_end + kNr - 1)};
       multiply_columns(panel, end);
     }
     waiting_.in_tiles().store_all();

@@ -50,8 +50,8 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       ++segment;
       begin_segment();
     };
-    // Of few steps b is small. Where no line is left, one at hand is fetched: a branch would take longer. The last area
-    // may pass the end, which does no harm.
+    // Beside products of few steps codes are made, and no line is fetched. Where none is left, one at hand is fetched:
+    // a branch would take longer. The last area may pass the end, which does no harm.
     const bool has_lines = ahead.next < ahead.end;
     const std::uint8_t* line = has_lines ? ahead.next : reinterpret_cast<const std::uint8_t*>(sums);
     const std::size_t next_line = has_lines ? kLine : 0;
