@@ -19,6 +19,7 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/codes/differences_avx2.inl.h"
 #include "kernels/codes/float_bits.inl.h"
+#include "kernels/codes/runs_of_pairs_avx2.inl.h"
 
 // The correctly rounded quotient, or 0 where it is below 2^-10: the code is the same, and a subnormal quotient, as of
 // sums beside a mask whose scale is 2^120, takes a hundred times as long. What is compared with may be rounded, if the
@@ -28,23 +29,6 @@ inline __m256 quotient(__m256 sum_f32x8, __m256 scale_f32x8) noexcept {
   const __m256 least_f32x8 = _mm256_mul_ps(_mm256_andnot_ps(sign_f32x8, scale_f32x8), _mm256_set1_ps(0x1p-10f));
   const __m256 is_small = _mm256_cmp_ps(_mm256_andnot_ps(sign_f32x8, sum_f32x8), least_f32x8, _CMP_LT_OQ);
   return _mm256_div_ps(_mm256_andnot_ps(is_small, sum_f32x8), scale_f32x8);
-}
-
-// Calls add_32(a, b, output) for 32 codes of the run at a time, of which the last may be in buffers.
-template <class Add>
-inline __attribute__((always_inline)) void for_each_32(const AddRun& operands, const Add& add_32) noexcept {
-  const std::uint8_t *a = operands.a, *b = operands.b;
-  std::uint8_t* output = operands.output;
-  const std::size_t count = operands.count;
-  std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) add_32(a + i, b + i, output + i);
-  if (i < count) {
-    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_sums[32];
-    std::memcpy(last_a, a + i, count - i);
-    std::memcpy(last_b, b + i, count - i);
-    add_32(last_a, last_b, last_sums);
-    std::memcpy(output + i, last_sums, count - i);
-  }
 }
 
 template <bool by_reciprocal>

@@ -19,23 +19,7 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/codes/differences_avx2.inl.h"
 #include "kernels/codes/float_bits.inl.h"
-
-// Calls multiply_32(a, b, output) for 32 codes of the run at a time, of which the last may be in buffers.
-template <class Multiply>
-inline __attribute__((always_inline)) void for_each_32(const MultiplyRun& run, const Multiply& multiply_32) noexcept {
-  const std::uint8_t *a = run.a, *b = run.b;
-  std::uint8_t* output = run.output;
-  const std::size_t count = run.count;
-  std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) multiply_32(a + i, b + i, output + i);
-  if (i < count) {
-    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_products[32];
-    std::memcpy(last_a, a + i, count - i);
-    std::memcpy(last_b, b + i, count - i);
-    multiply_32(last_a, last_b, last_products);
-    std::memcpy(output + i, last_products, count - i);
-  }
-}
+#include "kernels/codes/runs_of_pairs_avx2.inl.h"
 
 void multiply_run(const MultiplyRun& run) noexcept {
   const Operand a_operand = spread(run.a_parameters), b_operand = spread(run.b_parameters);
