@@ -48,6 +48,7 @@ constexpr KernelTable kScalar = {
     .interpolate = &scalar::interpolate,
     .overlap = &scalar::overlap,
     .softmax = &scalar::softmax,
+    .softmax_rows = nullptr,
     .layer_normalization = &scalar::layer_normalization,
 };
 
@@ -84,6 +85,7 @@ constexpr KernelTable kAvx2 = {
     .interpolate = &avx2::interpolate,
     .overlap = &avx2::overlap,
     .softmax = &avx2::softmax,
+    .softmax_rows = nullptr,
     .layer_normalization = &avx2::layer_normalization,
 };
 
@@ -119,6 +121,7 @@ constexpr KernelTable kAvx512Vnni = {
     .interpolate = &avx512_vnni::interpolate,
     .overlap = &avx512_vnni::overlap,
     .softmax = &avx512_vnni::softmax,
+    .softmax_rows = nullptr,
     .layer_normalization = &avx512_vnni::layer_normalization,
 };
 
@@ -151,6 +154,7 @@ constexpr Rows kTable = rows_with(kAvx512Vnni);
 constexpr KernelTable with_vbmi(KernelTable row) {
   row.depthwise_planes = &avx512_vbmi::depthwise_planes;
   row.table = &avx512_vbmi::table;
+  row.softmax_rows = &avx512_vbmi::softmax_rows;
   return row;
 }
 constexpr Rows kTableWithVbmi = rows_with(with_vbmi(kAvx512Vnni));
@@ -181,7 +185,7 @@ const std::string& unavailable_reason(Isa isa) {
 
 std::vector<KernelOrigin> kernel_origins(Isa isa) {
   // The columns of the table, each a pointer, behind the row's names: one more needs a line here.
-  constexpr std::size_t kColumns = 30;
+  constexpr std::size_t kColumns = 31;
   static_assert(sizeof(KernelTable) == offsetof(KernelTable, gemm) + kColumns * sizeof(void*));
   const KernelTable& row = kernel_table(isa);
   std::vector<KernelOrigin> origins;
@@ -209,6 +213,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
     is_vbmi ? origins.push_back({family, "avx512_vbmi"}) : append(family, column);
   };
   append_vbmi("depthwise_planes", &KernelTable::depthwise_planes);
+  append_vbmi("softmax_rows", &KernelTable::softmax_rows);
   append_vbmi("table", &KernelTable::table);
   append("rescale", &KernelTable::rescale);
   append("float_product", &KernelTable::float_product);

@@ -30,6 +30,7 @@
 #include "kernels/resample/resample.h"
 #include "kernels/rescale/rescale.h"
 #include "kernels/softmax/softmax.h"
+#include "kernels/softmax_rows/softmax_rows.h"
 #include "kernels/table/table.h"
 #include "kernels/winograd/winograd.h"
 #include "runtime/isa.h"
@@ -68,6 +69,7 @@ struct KernelTable {
   const InterpolateKernels* interpolate;
   const OverlapKernels* overlap;
   const SoftmaxKernels* softmax;
+  const SoftmaxRowsKernels* softmax_rows;  // null in rows that take one row of codes after the other
   const LayerNormalizationKernels* layer_normalization;
 };
 

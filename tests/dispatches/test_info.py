@@ -61,10 +61,10 @@ def test_info(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert best.isa_reason != "DMLCPU_ISA"
     # A kernel may be borrowed from a lower row of the table, never from a higher one.
     by_vbmi = {family for family, row in forced.kernels.items() if row == "avx512_vbmi"}
-    assert by_vbmi in (set(), {"depthwise_planes", "table"})
+    assert by_vbmi in (set(), {"depthwise_planes", "softmax_rows", "table"})
     origins = ["avx512_vnni" if family in by_vbmi else row for family, row in forced.kernels.items()]
     assert all(ISAS.index(row) <= ISAS.index(isa) for row in origins)
-    families = {kernel.parent.name for kernel in KERNELS.glob("*/scalar.cpp")}
+    families = {kernel.parent.name for kernel in KERNELS.glob("*/scalar.cpp")} | (by_vbmi & {"softmax_rows"})
     without = set() if by_vbmi or isa == "scalar" else {"depthwise_planes"}
     without |= {"few_channels"} if isa == "amx_int8" else set()  # whose products are faster
     assert {*forced.kernels} == families - without

@@ -14,6 +14,31 @@ float reference_sum(const std::vector<float>& values) {
   return reference_folded(sums);
 }
 
+// Of differences of codes by the magnitude of a scale: multiples of 2^-31, of which the first is 1.
+CodeExponentials reference_exponentials(float scale) {
+  CodeExponentials table = {};
+  for (std::size_t i = 0; i < 256; ++i) {
+    const double power = std::exp(-std::fabs(static_cast<double>(scale)) * static_cast<double>(i));
+    const auto units =
+        static_cast<std::uint32_t>(std::nearbyint(static_cast<double>(static_cast<float>(power)) * 0x1p31));
+    table.values[i] = static_cast<float>(units) * 0x1p-31f;
+    for (std::size_t byte = 0; byte < 4; ++byte) table.bytes[byte][i] = static_cast<std::uint8_t>(units >> 8 * byte);
+  }
+  return table;
+}
+
+// That of either type, of codes that may be inverted.
+std::uint8_t input_flip_of(Check& check) {
+  return static_cast<std::uint8_t>(check.one_in(2) ? check.flip() : check.flip() ^ 0xff);
+}
+
+// Exact, as there are less than 2^22 of them.
+float reference_code_sum(const std::vector<float>& powers) {
+  double sum = 0.0;
+  for (const float power : powers) sum += static_cast<double>(power);
+  return static_cast<float>(sum);
+}
+
 void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   const bool special = check.one_in(4);
   std::vector<float> x(count), expected(count);
@@ -79,7 +104,7 @@ void check_columns(Check& check, std::size_t count, std::size_t rows, Edge edge,
 // The codes of a row are span neighbours; both ends occur where there is room.
 void check_codes(Check& check, std::size_t count, std::size_t span, Edge edge) {
   std::vector<std::uint8_t> codes(count), expected(count);
-  const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
+  const std::uint8_t input_flip = input_flip_of(check), output_flip = check.flip();
   const std::size_t lowest = check.below(257 - span);
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>((lowest + check.below(span)) ^ input_flip);
   if (count > 1) {
@@ -88,14 +113,15 @@ void check_codes(Check& check, std::size_t count, std::size_t span, Edge edge) {
   }
   const float scale = check.one_in(2) ? 0.02f : check.scale(), zero_point = check.zero_point();
   const float output_scale = check.one_in(2) ? 1.0f / static_cast<float>(256 * count) : check.scale();
-  std::vector<float> exponentials(256), powers(count);
-  for (int i = 0; i < 256; ++i) exponentials[static_cast<std::size_t>(i)] = std::exp(static_cast<float>(-i) * scale);
+  const CodeExponentials by_difference = reference_exponentials(scale);
+  const std::vector<float> exponentials(by_difference.values, by_difference.values + 256);
+  std::vector<float> powers(count);
   int maximum = 0;
   for (const std::uint8_t code : codes) maximum = std::max(maximum, code ^ input_flip);
   for (std::size_t i = 0; i < count; ++i) {
     powers[i] = exponentials[static_cast<std::size_t>(maximum - (codes[i] ^ input_flip))];
   }
-  const float sum = reference_sum(powers);
+  const float sum = reference_code_sum(powers);
   for (std::size_t i = 0; i < count; ++i) {
     expected[i] = reference_code(powers[i] / sum / output_scale, zero_point, output_flip);
   }
@@ -125,14 +151,15 @@ void check_codes(Check& check, std::size_t count, std::size_t span, Edge edge) {
 void check_code_columns(Check& check, std::size_t count, std::size_t rows, Edge edge, bool in_place) {
   const std::size_t step = rows + check.below(3), size = (count - 1) * step + rows,
                     span = check.one_of<std::size_t>({40, 100, 256});
-  const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
-  const float scale = check.one_of<float>({0.02f, 0.3f, -0.1f, 7.0f}), zero_point = check.zero_point();
+  const std::uint8_t input_flip = input_flip_of(check), output_flip = check.flip();
+  const float scale = check.one_of<float>({0.0f, 0.02f, 0.3f, 7.0f}), zero_point = check.zero_point();
   const float output_scale = check.one_in(2) ? 1.0f / 256.0f : check.scale();
   std::vector<std::uint8_t> codes(size), row(count), expected(size, 77);
-  std::vector<float> exponentials(256), powers(count);
+  const CodeExponentials by_difference = reference_exponentials(scale);
+  const std::vector<float> exponentials(by_difference.values, by_difference.values + 256);
+  std::vector<float> powers(count);
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(check.below(span));
   if (in_place) expected = codes;
-  for (int i = 0; i < 256; ++i) exponentials[static_cast<std::size_t>(i)] = std::exp(static_cast<float>(-i) * scale);
   for (std::size_t j = 0; j < rows; ++j) {
     for (std::size_t i = 0; i < count; ++i) row[i] = codes[i * step + j];
     const CodeSoftmaxSum of = check.table.softmax->code_sum({.input = row.data(),
@@ -165,6 +192,55 @@ void check_code_columns(Check& check, std::size_t count, std::size_t rows, Edge 
                                      .output_scale = output_scale,
                                      .output_zero_point = zero_point,
                                      .output_flip = output_flip});
+  check.equal(output, expected);
+}
+
+// Rows together as rows alone, by the same table's kernels of these. Their codes are span neighbours.
+void check_code_rows(Check& check, std::size_t count, std::size_t rows, std::size_t span, Edge edge, bool in_place) {
+  const std::size_t step = count + check.below(3), size = (rows - 1) * step + count;
+  const std::uint8_t input_flip = input_flip_of(check), output_flip = check.flip();
+  const float scale = check.one_of<float>({0.0f, 0.02f, 0.3f, 7.0f}), zero_point = check.zero_point();
+  const float output_scale = check.one_of<float>({1.0f / 256.0f, 1.0f / static_cast<float>(256 * count), 3.0f});
+  const CodeExponentials exponentials = reference_exponentials(scale);
+  std::vector<std::uint8_t> codes(size), expected(size, 77);
+  std::vector<float> powers(count);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t lowest = check.below(257 - span);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t code = lowest + (i == 0 ? 0 : i == 1 ? span - 1 : check.below(span));
+      codes[row * step + i] = static_cast<std::uint8_t>(code ^ input_flip);
+    }
+  }
+  if (in_place) expected = codes;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const CodeSoftmaxSum of = check.table.softmax->code_sum({.input = codes.data() + row * step,
+                                                             .count = count,
+                                                             .exponentials = exponentials.values,
+                                                             .input_flip = input_flip,
+                                                             .powers = powers.data()});
+    check.table.softmax->shares({.powers = powers.data(),
+                                 .count = count,
+                                 .sum = of.sum,
+                                 .output_scale = output_scale,
+                                 .output_zero_point = zero_point,
+                                 .output_flip = output_flip,
+                                 .output = expected.data() + row * step});
+  }
+
+  const GuardedBuffer<std::uint8_t> input(codes, edge), output(size, edge);
+  std::fill_n(output.data(), size, std::uint8_t{77});
+  if (in_place) std::copy(codes.begin(), codes.end(), output.data());
+  check.table.softmax_rows->codes({.input = in_place ? output.data() : input.data(),
+                                   .output = output.data(),
+                                   .count = count,
+                                   .rows = rows,
+                                   .input_step = static_cast<std::int64_t>(step),
+                                   .output_step = static_cast<std::int64_t>(step),
+                                   .exponentials = &exponentials,
+                                   .input_flip = input_flip,
+                                   .output_scale = output_scale,
+                                   .output_zero_point = zero_point,
+                                   .output_flip = output_flip});
   check.equal(output, expected);
 }
 
@@ -204,6 +280,29 @@ void check_share_ties(Check& check, float sum, float output_scale) {
   check.equal(output, expected);
 }
 
+// Around those that kernels have ways of their own for.
+constexpr std::size_t kSpans[] = {1, 63, 64, 65, 127, 128, 129, 256};
+
+void check_rows_together(Check& check) {
+  const auto check_count = [&](std::size_t count, std::initializer_list<std::size_t> all_rows) {
+    for (const std::size_t rows : all_rows) {
+      for (const std::size_t span : kSpans) {
+        for (const Edge edge : kEdges) {
+          for (const bool in_place : {false, true}) {
+            describe_case("softmax, %zu rows of %zu together, codes of a span of %zu, edge %d, in place %d", rows,
+                          count, span, static_cast<int>(edge), in_place);
+            check_code_rows(check, count, rows, span, edge, in_place);
+          }
+        }
+      }
+    }
+  };
+  for (const std::size_t count : run_lengths()) {
+    if (count > 0) check_count(count, {1, 2, 3});
+  }
+  check_count((std::size_t{1} << 19) + 70, {2});  // more than a lane sums at once
+}
+
 }  // namespace
 
 void check_softmax(Check& check) {
@@ -239,13 +338,19 @@ void check_softmax(Check& check) {
           check_logarithms(check, count, edge, in_place);
         }
       }
-      // Around the spans of codes that kernels have ways of their own for.
-      for (const std::size_t span : {1U, 63U, 64U, 65U, 127U, 128U, 129U, 256U}) {
+      for (const std::size_t span : kSpans) {
         describe_case("softmax, count %zu, edge %d, codes of a span of %zu", count, static_cast<int>(edge), span);
         check_codes(check, count, span, edge);
       }
     }
   }
+  for (const std::size_t count : {4096U, 4097U, 9000U}) {  // more than a lane sums at once
+    for (const std::size_t span : kSpans) {
+      describe_case("softmax, count %zu, codes of a span of %zu", count, span);
+      check_codes(check, count, span, Edge::end);
+    }
+  }
+  if (check.table.softmax_rows != nullptr) check_rows_together(check);
 }
 
 }  // namespace dmlcpu::test

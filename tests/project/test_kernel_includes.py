@@ -17,8 +17,8 @@ INTRINSICS = {"<immintrin.h>"}
 NUMBERS = {"<cstddef>", "<cstdint>"}
 # Of what these declare, kernel files use types, what the compiler computes, and functions of their own types alone.
 COMPILE_TIME = {"<array>", "<type_traits>", "<utility>"}
-# block_product reads the panels that dequantized_product lays out.
-FAMILIES_READ = {"block_product": {"dequantized_product"}}
+# block_product reads the panels that dequantized_product lays out, softmax_rows exponentials in the unit of softmax.
+FAMILIES_READ = {"block_product": {"dequantized_product"}, "softmax_rows": {"softmax"}}
 # Folders of pieces for several families.
 SHARED = {"codes", "lanes", "masked_floats"}
 

@@ -56,16 +56,18 @@ def quantized_softmax(
     axis: int,
     output_data_type: DTypeLike,
 ) -> NDArray[Any]:
-    """The exponentials are those of float64, rounded once; of less than -55.5 they are 0.
+    """The exponentials are those of float64, rounded to float32 and to a multiple of 2^-31; their sum is rounded once.
 
-    Scales and the zero point are single values.
+    Scales and the zero point are single values. Where the scale is negative the smallest code counts most; where it is
+    no number, no share is.
     """
-    rows = np.moveaxis(x, axis, -1).astype(np.int64)
+    rows = np.moveaxis(x, axis, -1).astype(np.int64) * (-1 if scale < 0 else 1)
     distances = rows.max(axis=-1, keepdims=True) - rows
-    places = np.arange(256)
-    exponentials = np.exp(-places * np.float64(scale)).astype(np.float32)
-    exponentials[(scale > 0) & (places * np.float64(scale) > 55.5)] = 0
-    powers = exponentials[distances]
-    shares = powers / row_sums(powers)
+    exponentials = np.exp(-np.arange(256) * np.abs(np.float64(scale))).astype(np.float32)
+    powers = np.rint(exponentials[distances].astype(np.float64) * 2**31)
+    assert powers.shape[-1] < 2**22, "sums of float64 are exact"
+    sums = (powers.sum(axis=-1, keepdims=True) / 2**31).astype(np.float32)
+    shares = (powers / 2**31).astype(np.float32) / sums
+    shares[..., not np.isfinite(scale)] = np.nan
     codes = quantized(shares / output_scale, zero_point_or_zero(output_zero_point), output_data_type)
     return np.moveaxis(codes, -1, axis)

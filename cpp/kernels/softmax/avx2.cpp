@@ -20,6 +20,7 @@ namespace {
 #include "kernels/lanes/steps_of_sixteen.inl.h"
 // after the functions
 #include "kernels/softmax/float_row.inl.h"
+#include "kernels/softmax/sums_of_powers.inl.h"
 
 std::uint8_t maximum_code(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept {
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
@@ -58,17 +59,37 @@ inline __m256 powers(const CodeSoftmaxRow& row, std::size_t i, std::size_t count
                                   _mm256_castsi256_ps(lane_mask(count)), 4);
 }
 
+inline std::int32_t sum_of(__m256i lanes_i32x8) noexcept {
+  const __m128i halves_i32x4 =
+      _mm_add_epi32(_mm256_castsi256_si128(lanes_i32x8), _mm256_extracti128_si256(lanes_i32x8, 1));
+  const __m128i pairs_i32x4 = _mm_hadd_epi32(halves_i32x4, halves_i32x4);
+  return _mm_cvtsi128_si32(_mm_hadd_epi32(pairs_i32x4, pairs_i32x4));
+}
+
+// Of all lanes, in units of exponentials.
+std::int64_t total(const SumsOfPowers& sums) noexcept {
+  const std::int64_t high = sum_of(_mm256_cvtps_epi32(sums.high_units()));
+  return (high << 16) + sum_of(_mm256_cvtps_epi32(sums.low_units()));
+}
+
 CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
+  constexpr std::size_t kMostAtOnce = SumsOfPowers::kMost * kLanes;
   const std::uint8_t maximum = maximum_code(row.input, row.count, row.input_flip);
   const __m128i maximum_u8x16 = _mm_set1_epi8(static_cast<char>(maximum));
   float* kept = row.powers;
-  Floats sums[2] = {spread(0.0f), spread(0.0f)};
-  for_each_vector(row.count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
-    const Floats power = powers(row, i, lanes, maximum_u8x16);
-    sums[v] = sums[v] + power;
-    if (kept != nullptr) lanes == kLanes ? store(kept + i, power) : store_first(kept + i, lanes, power);
-  });
-  return {maximum, folded(sums)};
+  std::int64_t sum = 0;
+  for (std::size_t begin = 0; begin < row.count; begin += kMostAtOnce) {
+    const std::size_t count = row.count - begin < kMostAtOnce ? row.count - begin : kMostAtOnce;
+    SumsOfPowers sums;
+    for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) __attribute__((always_inline)) {
+      const Floats power = powers(row, begin + i, lanes, maximum_u8x16);
+      sums.add(power);
+      if (kept == nullptr) return;
+      lanes == kLanes ? store(kept + begin + i, power) : store_first(kept + begin + i, lanes, power);
+    });
+    sum += total(sums);
+  }
+  return {maximum, static_cast<float>(sum) * kExponentialUnit};
 }
 
 // Quotients by the reciprocals of the sum and of the scale; avx512_vnni.cpp has the proof.
@@ -85,15 +106,25 @@ void write_codes(const CodeShares& run) noexcept {
     const __m256 rem_f32x8 = _mm256_fnmadd_ps(q0_f32x8, sum, power_f32x8);
     return bounded_quotient(_mm256_fmadd_ps(rem_f32x8, of_sum.reciprocal_f32x8, q0_f32x8), of_scale);
   };
-  for_each_vector(run.count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+  const auto unsaturated = [&](Floats power) __attribute__((always_inline)) {
+    return to_unsaturated(scaled(power), zero_point_i32x8);
+  };
+  std::size_t i = 0;
+  for (; i + 32 <= run.count; i += 32) {
+    const float* from = run.powers + i;
+    const __m256i codes_u8x32 = saturate_in_order(unsaturated(load(from)), unsaturated(load(from + 8)),
+                                                  unsaturated(load(from + 16)), unsaturated(load(from + 24)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.output + i), _mm256_xor_si256(codes_u8x32, flip_u8x32));
+  }
+  for (; i < run.count; i += kLanes) {
+    const std::size_t lanes = run.count - i < kLanes ? run.count - i : kLanes;
     const Floats power = lanes == kLanes ? load(run.powers + i) : load_first(run.powers + i, lanes, 0.0f);
-    store_tail(run.output + i, lanes, to_unsaturated(scaled(power), zero_point_i32x8), flip_u8x32);
-  });
+    store_tail(run.output + i, lanes, unsaturated(power), flip_u8x32);
+  }
 }
 
 void write_shares(const CodeShares& run) noexcept {
-  const bool by_reciprocal = reciprocal_applies(run.output_scale) && have_reciprocals(spread(run.sum));
-  by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
+  reciprocal_applies(run.output_scale) ? write_codes<true>(run) : write_codes<false>(run);
 }
 
 // The shares of 8 rows, or of the first ones, of their powers and sums.
@@ -131,13 +162,14 @@ void write_eight_columns(const CodeSoftmaxColumns& columns, std::size_t j) noexc
     maximum_u8x16 = _mm_max_epu8(maximum_u8x16, codes_u8x16[i]);
   }
   Floats powers[kMostSoftmaxColumnElements];
-  const Floats sum = summed_columns(columns.count, [&](std::size_t i) {
+  SumsOfPowers sums;
+  for (std::size_t i = 0; i < columns.count; ++i) {
     const __m256i below_i32x8 = _mm256_cvtepu8_epi32(_mm_sub_epi8(maximum_u8x16, codes_u8x16[i]));
-    return powers[i] = _mm256_i32gather_ps(columns.exponentials, below_i32x8, 4);
-  });
-  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && have_reciprocals(sum);
-  by_reciprocal ? write_column_codes<true>(columns, j, powers, sum)
-                : write_column_codes<false>(columns, j, powers, sum);
+    powers[i] = _mm256_i32gather_ps(columns.exponentials, below_i32x8, 4);
+    sums.add(powers[i]);
+  }
+  reciprocal_applies(columns.output_scale) ? write_column_codes<true>(columns, j, powers, sums.rounded())
+                                           : write_column_codes<false>(columns, j, powers, sums.rounded());
 }
 
 void write_columns(const CodeSoftmaxColumns& operands) noexcept {

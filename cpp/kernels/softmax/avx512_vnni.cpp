@@ -13,40 +13,14 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
+#include "kernels/codes/softmax_codes_avx512_vnni.inl.h"
 #include "kernels/lanes/avx512_vnni.inl.h"
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
 #include "kernels/lanes/steps_of_sixteen.inl.h"
 // after the functions
 #include "kernels/softmax/float_row.inl.h"
-
-struct CodeRange {
-  std::uint8_t minimum, maximum;  // in the offset domain
-};
-
-// The least byte: pairs first, then the least of eight words.
-inline std::uint8_t least(__m512i codes_u8x64) noexcept {
-  const __m256i half_u8x32 =
-      _mm256_min_epu8(_mm512_castsi512_si256(codes_u8x64), _mm512_extracti64x4_epi64(codes_u8x64, 1));
-  const __m128i quarter_u8x16 =
-      _mm_min_epu8(_mm256_castsi256_si128(half_u8x32), _mm256_extracti128_si256(half_u8x32, 1));
-  const __m128i pairs_u16x8 = _mm_min_epu8(quarter_u8x16, _mm_srli_epi16(quarter_u8x16, 8));
-  return static_cast<std::uint8_t>(_mm_cvtsi128_si32(_mm_minpos_epu16(pairs_u16x8)));
-}
-
-CodeRange range_of(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept {
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
-  __m512i maximum_u8x64 = _mm512_setzero_si512(), minimum_u8x64 = _mm512_set1_epi8(-1);
-  for (std::size_t i = 0; i < count; i += 64) {
-    const __mmask64 mask = count - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (count - i)) - 1;
-    const __m512i codes_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, codes + i), flip_u8x64);
-    maximum_u8x64 = _mm512_mask_max_epu8(maximum_u8x64, mask, maximum_u8x64, codes_u8x64);
-    minimum_u8x64 = _mm512_mask_min_epu8(minimum_u8x64, mask, minimum_u8x64, codes_u8x64);
-  }
-  // 255 minus the largest is the smallest of the inverted ones.
-  const __m512i inverted_u8x64 = _mm512_xor_si512(maximum_u8x64, _mm512_set1_epi8(-1));
-  return {least(minimum_u8x64), static_cast<std::uint8_t>(255 - least(inverted_u8x64))};
-}
+#include "kernels/softmax/sums_of_powers.inl.h"
 
 // The first values of a table, 32 * pairs of them, held in registers: vpermi2ps looks five bits of a place up in two of
 // them, the other bits choose between the results.
@@ -73,24 +47,37 @@ struct Table {
   }
 };
 
+// Of all lanes, in units of exponentials.
+std::int64_t total(const SumsOfPowers& sums) noexcept {
+  const std::int64_t high = _mm512_reduce_add_epi32(_mm512_cvtps_epi32(sums.high_units()));
+  return (high << 16) + _mm512_reduce_add_epi32(_mm512_cvtps_epi32(sums.low_units()));
+}
+
 // For rows whose codes differ by less than 32 * pairs.
 template <std::size_t pairs>
 float sum_of_powers(const CodeSoftmaxRow& row, std::uint8_t maximum) noexcept {
+  constexpr std::size_t kMostAtOnce = SumsOfPowers::kMost * kLanes;
   const Table<pairs> exponentials(row.exponentials);
-  const __m512i maximum_i32x16 = _mm512_set1_epi32(maximum);
+  const __m128i maximum_u8x16 = _mm_set1_epi8(static_cast<char>(maximum));
   const __m128i flip_u8x16 = _mm_set1_epi8(static_cast<char>(row.input_flip));
-  Floats sums[1] = {spread(0.0f)};
+  std::int64_t sum = 0;
+  SumsOfPowers sums;
   const auto add = [&](std::size_t i, __mmask16 mask) __attribute__((always_inline)) {
     const __m128i codes_u8x16 = _mm_xor_si128(_mm_maskz_loadu_epi8(mask, row.input + i), flip_u8x16);
-    const __m512i differences_i32x16 = _mm512_sub_epi32(maximum_i32x16, _mm512_cvtepu8_epi32(codes_u8x16));
-    const __m512 power_f32x16 = _mm512_maskz_mov_ps(mask, exponentials.look_up(differences_i32x16));
-    sums[0] = sums[0] + power_f32x16;
+    const __m128i below_u8x16 = _mm_sub_epi8(maximum_u8x16, codes_u8x16);
+    const __m512 power_f32x16 = _mm512_maskz_mov_ps(mask, exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16)));
+    sums.add(power_f32x16);
     if (row.powers != nullptr) _mm512_mask_storeu_ps(row.powers + i, mask, power_f32x16);
   };
-  std::size_t i = 0;
-  for (; i + 16 <= row.count; i += 16) add(i, kAllLanes);
-  if (i < row.count) add(i, lane_mask(row.count - i));
-  return folded(sums);
+  for (std::size_t i = 0; i < row.count;) {
+    const std::size_t end = row.count - i < kMostAtOnce ? row.count : i + kMostAtOnce;
+    for (; i + 16 <= end; i += 16) add(i, kAllLanes);
+    if (i < end) add(i, lane_mask(end - i));
+    i = end;
+    sum += total(sums);
+    sums = {};
+  }
+  return static_cast<float>(sum) * kExponentialUnit;
 }
 
 CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
@@ -99,24 +86,6 @@ CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
   const auto sum = widest < 64 ? sum_of_powers<2> : widest < 128 ? sum_of_powers<4> : sum_of_powers<8>;
   return {range.maximum, sum(row, range.maximum)};
 }
-
-// Quotients e / s by the reciprocal of s, correctly rounded where they count.
-//
-//   q0 as codes/avx512_vnni.inl.h has it, within a unit in the last place of e / s;  rem = e - q0 * s;  q = q0 + rem *
-//   r
-//
-// With r correctly rounded q is the rounded quotient (Markstein's theorem) if nothing underflows. For s of 1 to 2^64
-// and quotients from 2^-67 on nothing does: rem is a multiple of the units of q0 and s multiplied, 2^-91 * 2^-23.
-// Smaller quotients stay small enough to make the zero point's code, divided by an output scale from 2^-64 on.
-struct SumReciprocal {
-  __m512 sum_f32x16, reciprocal_f32x16, rest_f32x16;
-
-  __m512 quotient(__m512 e_f32x16) const noexcept {
-    const __m512 q0_f32x16 = _mm512_fmadd_ps(e_f32x16, reciprocal_f32x16, _mm512_mul_ps(e_f32x16, rest_f32x16));
-    const __m512 rem_f32x16 = _mm512_fnmadd_ps(q0_f32x16, sum_f32x16, e_f32x16);
-    return _mm512_fmadd_ps(rem_f32x16, reciprocal_f32x16, q0_f32x16);
-  }
-};
 
 template <bool by_reciprocal>
 void write_codes(const CodeShares& run) noexcept {
@@ -144,8 +113,7 @@ void write_codes(const CodeShares& run) noexcept {
 }
 
 void write_shares(const CodeShares& run) noexcept {
-  const bool by_reciprocal = reciprocal_applies(run.output_scale) && have_reciprocals(spread(run.sum));
-  by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
+  reciprocal_applies(run.output_scale) ? write_codes<true>(run) : write_codes<false>(run);
 }
 
 // The shares of 16 rows, or of the masked ones, of their powers and sums.
@@ -174,14 +142,15 @@ template <std::size_t pairs>
 void write_columns_of(const CodeSoftmaxColumns& columns, std::size_t j, const std::uint8_t* below) noexcept {
   const Table<pairs> exponentials(columns.exponentials);
   Floats powers[kMostSoftmaxColumnElements];
-  const Floats sum = summed_columns(columns.count, [&](std::size_t i) __attribute__((always_inline)) {
+  SumsOfPowers sums;
+  for (std::size_t i = 0; i < columns.count; ++i) {
     const __m128i below_u8x16 = _mm_load_si128(reinterpret_cast<const __m128i*>(below + i * kColumns));
-    return powers[i] = exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16));
-  });
+    powers[i] = exponentials.look_up(_mm512_cvtepu8_epi32(below_u8x16));
+    sums.add(powers[i]);
+  }
   const __mmask16 mask = lane_mask(columns.rows - j);
-  const bool by_reciprocal = reciprocal_applies(columns.output_scale) && have_reciprocals(sum);
-  by_reciprocal ? write_column_codes<true>(columns, j, mask, powers, sum)
-                : write_column_codes<false>(columns, j, mask, powers, sum);
+  reciprocal_applies(columns.output_scale) ? write_column_codes<true>(columns, j, mask, powers, sums.rounded())
+                                           : write_column_codes<false>(columns, j, mask, powers, sums.rounded());
 }
 
 void write_columns(const CodeSoftmaxColumns& operands) noexcept {

@@ -156,11 +156,6 @@ inline Floats summed_columns(std::size_t count, const Power& power) noexcept {
   return sums[0];
 }
 
-// Whether quotients by such sums, one of each lane, may be computed by their reciprocals.
-inline bool have_reciprocals(Floats sums) noexcept {
-  return !any(less(sums, spread(1.0f))) && !any(less(spread(0x1p64f), sums)) && !any(is_nan(sums));
-}
-
 // Rows from j on, a lane each: reads x[i] of them, of which it returns the maximum.
 inline Floats read_columns(const FloatSoftmaxColumns& columns, std::size_t j, std::size_t lanes, Floats* x) noexcept {
   const float* input = columns.input + j;

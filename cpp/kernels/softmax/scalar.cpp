@@ -21,14 +21,14 @@ CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
     const auto code = static_cast<std::uint8_t>(row.input[i] ^ flip);
     maximum = code > maximum ? code : maximum;
   }
-  float sums[16] = {};
+  std::uint64_t sum = 0;
   for (std::size_t i = 0; i < row.count; ++i) {
     const auto below = static_cast<std::uint8_t>(maximum - (row.input[i] ^ flip));  // in range whatever is read now
     const float power = row.exponentials[below];
-    sums[i % 16] += power;
+    sum += static_cast<std::uint64_t>(power / kExponentialUnit);
     if (row.powers != nullptr) row.powers[i] = power;
   }
-  return {maximum, folded(sums)};
+  return {maximum, static_cast<float>(sum) * kExponentialUnit};
 }
 
 void write_shares(const CodeShares& run) noexcept {

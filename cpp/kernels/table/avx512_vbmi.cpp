@@ -14,27 +14,12 @@
 namespace dmlcpu {
 namespace {
 
-// 256 bytes by 64 codes.
-struct ByteTable {
-  __m512i values_0_u8x64, values_64_u8x64, values_128_u8x64, values_192_u8x64;
-
-  explicit ByteTable(const std::uint8_t* values) noexcept
-      : values_0_u8x64(_mm512_loadu_si512(values)),
-        values_64_u8x64(_mm512_loadu_si512(values + 64)),
-        values_128_u8x64(_mm512_loadu_si512(values + 128)),
-        values_192_u8x64(_mm512_loadu_si512(values + 192)) {}
-
-  __m512i of(__m512i codes_u8x64) const noexcept {
-    const __m512i below_128_u8x64 = _mm512_permutex2var_epi8(values_0_u8x64, codes_u8x64, values_64_u8x64);
-    const __m512i others_u8x64 = _mm512_permutex2var_epi8(values_128_u8x64, codes_u8x64, values_192_u8x64);
-    return _mm512_mask_mov_epi8(below_128_u8x64, _mm512_movepi8_mask(codes_u8x64), others_u8x64);
-  }
-};
+#include "kernels/codes/byte_table_avx512_vbmi.inl.h"
 
 void look_up(const TableRun& run) noexcept {
   const std::uint8_t* input = run.input;
   std::uint8_t* output = run.output;
-  const ByteTable table(run.table);
+  const ByteTable<4> table(run.table);
 
   std::size_t i = 0;
   for (; i + 64 <= run.count; i += 64) {
@@ -47,13 +32,13 @@ void look_up(const TableRun& run) noexcept {
 }
 
 // One byte of each of 256 floats.
-ByteTable byte_of_floats(const float* table, unsigned byte) noexcept {
+ByteTable<4> byte_of_floats(const float* table, unsigned byte) noexcept {
   std::uint8_t values[256];
   for (int i = 0; i < 256; i += 16) {
     const __m512i shifted_u32x16 = _mm512_srli_epi32(_mm512_loadu_si512(table + i), 8 * byte);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(values + i), _mm512_cvtepi32_epi8(shifted_u32x16));
   }
-  return ByteTable(values);
+  return ByteTable<4>(values);
 }
 
 // Interleaving works within quarters of registers: quarter q of the codes has those of places 4q to 4q + 3 of each 16.
@@ -74,8 +59,8 @@ void look_up_floats(const FloatTableRun& run) noexcept {
     for (; i < count; ++i) run.output[i] = run.table[input[i]];
     return;
   }
-  const ByteTable byte_0 = byte_of_floats(run.table, 0), byte_1 = byte_of_floats(run.table, 1),
-                  byte_2 = byte_of_floats(run.table, 2), byte_3 = byte_of_floats(run.table, 3);
+  const ByteTable<4> byte_0 = byte_of_floats(run.table, 0), byte_1 = byte_of_floats(run.table, 1),
+                     byte_2 = byte_of_floats(run.table, 2), byte_3 = byte_of_floats(run.table, 3);
   const auto look_up_64 = [&](__m512i codes_u8x64, const auto& write) {
     const __m512i ordered_u8x64 = by_quarters(codes_u8x64);
     const __m512i bytes_0_u8x64 = byte_0.of(ordered_u8x64), bytes_1_u8x64 = byte_1.of(ordered_u8x64),

@@ -57,27 +57,23 @@ class AxisRows {
   // row(input, output, count, offset), the offset that of the row's parameters in elements.
   template <class Row>
   void run_with_parameters(const void* input, void* output, const Row& row) const {
-    std::uint8_t* staging = scratch();
-    parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
-      for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
-        const Block at = block_of(block);
-        const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
-        auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
-        if (staged()) {
-          std::uint8_t* rows = staging + static_cast<std::size_t>(slot) * staging_size();
-          gather_rows(source, at.rows, rows);
-          for (std::size_t i = 0; i < at.rows; ++i) {
-            row(rows + i * row_bytes(), rows + i * row_bytes(), length_, parameters_of(at, i));
-          }
-          scatter_rows(rows, at.rows, target);
-          continue;
-        }
-        for (std::size_t i = 0; i < at.rows; ++i) {
-          row(source + static_cast<std::int64_t>(i) * input_.row_step,
-              target + static_cast<std::int64_t>(i) * output_.row_step, length_, parameters_of(at, i));
-        }
-      }
-    });
+    run_blocks(input, output,
+               [&](const std::uint8_t* source, std::uint8_t* target, const Block& block, std::int64_t source_step,
+                   std::int64_t target_step) {
+                 for (std::size_t i = 0; i < block.rows; ++i) {
+                   const auto at = static_cast<std::int64_t>(i);
+                   row(source + at * source_step, target + at * target_step, length_, parameters_of(block, i));
+                 }
+               });
+  }
+
+  // rows(input, output, count, input_step, output_step) on blocks of count contiguous rows, whose first elements are so
+  // many bytes apart; output may be exactly input.
+  template <class Rows>
+  void run_together(const void* input, void* output, const Rows& rows) const {
+    run_blocks(input, output,
+               [&](const std::uint8_t* source, std::uint8_t* target, const Block& block, std::int64_t source_step,
+                   std::int64_t target_step) { rows(source, target, block.rows, source_step, target_step); });
   }
 
   // columns(input, output, count, input_step, output_step) on blocks of count columns, whose elements are so many bytes
@@ -117,6 +113,29 @@ class AxisRows {
 
   AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
            Results results, const TensorLayout* parameters);
+
+  // rows(source, target, block, source_step, target_step) on blocks of contiguous rows: the tensors', or copies of
+  // them.
+  template <class Rows>
+  void run_blocks(const void* input, void* output, const Rows& rows) const {
+    std::uint8_t* staging = scratch();
+    parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
+      for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
+        const Block at = block_of(block);
+        const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
+        auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
+        if (!staged()) {
+          rows(source, target, at, input_.row_step, output_.row_step);
+          continue;
+        }
+        std::uint8_t* copies = staging + static_cast<std::size_t>(slot) * staging_size();
+        const auto step = static_cast<std::int64_t>(row_bytes());
+        gather_rows(source, at.rows, copies);
+        rows(copies, copies, at, step, step);
+        scatter_rows(copies, at.rows, target);
+      }
+    });
+  }
 
   std::int64_t parameters_of(const Block& block, std::size_t row) const {
     return block.parameters_offset + static_cast<std::int64_t>(row) * positions_.stride(2);
