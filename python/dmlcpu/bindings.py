@@ -158,6 +158,7 @@ class BindingResolver:
     def __init__(self, operator_name: str, tensors: tuple[TensorBinding, ...]) -> None:
         self._operator_name = operator_name
         self._tensors = tensors
+        self._keywords = frozenset(place_of(tensor.name)[0] for tensor in tensors)
 
     def __call__(
         self, bindings: Mapping[str, Any], owned: bool, initialized: bool
@@ -178,15 +179,19 @@ class BindingResolver:
         """
         if not owned and not initialized:
             raise DmlError(f"{self._operator_name}: call initialize with the OWNED_BY_DML tensors before dispatch")
-        present = [tensor for tensor in self._tensors if tensor.desc is not None]
-        known = dict.fromkeys(place_of(tensor.name)[0] for tensor in present if tensor.owned == owned)
         for name in bindings:
-            if all(place_of(tensor.name)[0] != name for tensor in self._tensors):
+            if name not in self._keywords:
+                known = self._keywords_of_call(owned)
                 expected = f"one of {', '.join(known)}" if known else "no bindings at all"
                 raise self._error(name, "a binding, though no tensor has this name", expected)
         arrays = tuple(self._resolve(tensor, self._value(tensor, bindings), owned) for tensor in self._tensors)
         self._check_overlaps(arrays)
         return self._packed(arrays)
+
+    def _keywords_of_call(self, owned: bool) -> list[str]:
+        """Return what ``initialize`` binds, or ``dispatch``."""
+        bound = (tensor for tensor in self._tensors if tensor.desc is not None and tensor.owned == owned)
+        return list(dict.fromkeys(place_of(tensor.name)[0] for tensor in bound))
 
     def by_entry(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Return arrays by the names of tensors, where a sequence may be given for an array of them.

@@ -19,7 +19,7 @@ from dmlcpu.schema import (
     Violation,
 )
 from dmlcpu.shown_values import counted, shown
-from dmlcpu.tensor import ELEMENT_BITS, TensorDesc, calc_buffer_tensor_size
+from dmlcpu.tensor import ELEMENT_BITS, TensorDesc, smallest_buffer_size
 
 __all__ = ["read_fields", "tensor_violation", "unsupported_tensor"]
 
@@ -110,7 +110,7 @@ def _layout_violation(name: str, tensor: TensorDesc) -> Violation | None:
 
 def _buffer_violation(name: str, tensor: TensorDesc) -> Violation | None:
     """Check the size of the buffer: no element lies outside, and every one has a 32-bit index."""
-    smallest = calc_buffer_tensor_size(tensor.data_type, tensor.sizes, tensor.strides)
+    smallest = smallest_buffer_size(tensor.data_type, tensor.sizes, tensor.strides)
     size = tensor.total_tensor_size_in_bytes
     if size is None:
         size = smallest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
 from dmlcpu.enums import FeatureLevel, OperatorType, TensorDataType
@@ -40,6 +41,7 @@ class FieldKind(Enum):
     INPUT_ARRAY = "array of input tensors, each of which is a field of its own: name[0], name[1], ..."
 
 
+@lru_cache(maxsize=1024)  # more than there are tensors: asked at each call, of each
 def place_of(name: str) -> tuple[str, int | None]:
     """Return the attribute of a desc (or keyword of a binding) that holds a field, and the index in an array.
 

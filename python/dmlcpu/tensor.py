@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
 from importlib import import_module
-from math import prod
 from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +26,7 @@ __all__ = [
     "is_four_bits",
     "placeholder_dtype_of",
     "row_major_strides",
+    "smallest_buffer_size",
     "span_in_bytes",
     "span_in_elements",
 ]
@@ -68,7 +68,10 @@ def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     >>> row_major_strides((2, 3, 4))
     (12, 4, 1)
     """
-    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+    strides = [1] * len(sizes)
+    for axis in range(len(sizes) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * sizes[axis]
+    return tuple(strides)
 
 
 def span_in_elements(sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
@@ -86,7 +89,10 @@ def span_in_elements(sizes: Sequence[int], strides: Sequence[int] | None = None)
         for size in sizes:
             elements *= size
         return elements
-    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    last = 0
+    for size, stride in zip(sizes, strides, strict=True):
+        last += (size - 1) * stride
+    return 1 + last
 
 
 def span_in_bytes(desc: TensorDesc) -> int:
@@ -138,8 +144,16 @@ def calc_buffer_tensor_size(
         raise ValueError(f"strides: got {len(distances)}, expected {len(lengths)}, as many as sizes")
     if min((*lengths, *(distances or ())), default=0) < 0:
         raise ValueError("sizes and strides must not be negative")
-    bits = span_in_elements(lengths, distances) * ELEMENT_BITS.get(member, 0)
-    return (bits + 31) // 32 * 4
+    return smallest_buffer_size(member, lengths, distances)
+
+
+def smallest_buffer_size(data_type: TensorDataType, sizes: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Return what ``calc_buffer_tensor_size`` does, of sizes and strides that have been checked.
+
+    >>> smallest_buffer_size(TensorDataType.UINT4, (5,), None)
+    4
+    """
+    return (span_in_elements(sizes, strides) * ELEMENT_BITS.get(data_type, 0) + 31) // 32 * 4
 
 
 @lru_cache  # numpy puts names together anew
