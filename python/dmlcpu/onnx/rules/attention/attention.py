@@ -120,12 +120,12 @@ def _attended(
 
     Args:
         lowering: Where operators are added.
-        parts: Queries, scaled, keys and values, all heads side by side.
+        parts: Queries, scaled, keys and values, all heads side by side, or keys and values head by head.
         shape: What attention is of.
         addend: What is added to the scores.
         past: Keys and values in front of these, head by head; or nothing.
     """
-    queries, *pair = (in_heads(lowering, part, shape.heads) for part in parts)
+    queries, *pair = (part if len(part.shape) == 4 else in_heads(lowering, part, shape.heads) for part in parts)
     if past:
         pair = [behind(lowering, *rows) for rows in zip(past, pair, strict=True)]
     return [out_of_heads(lowering, grouped_means(lowering, queries, pair, addend)), *pair]
@@ -231,18 +231,35 @@ def quantized_attention(lowering: Lowering, node: Node, inputs: Sequence[Value |
     return _with_present(lowering, node, _attended(lowering, parts, shape, total, past))
 
 
+def _projected(node: Node, parts: Sequence[Value]) -> tuple[_Shape, list[int]]:
+    """Return what attention is of, and how long queries, keys and values are, all heads together.
+
+    Raises:
+        NotNative: Keys and values are neither heads side by side nor, as of another attention's, head by head.
+    """
+    heads = int(node.attributes["num_heads"])
+    query, key, value = (part.shape for part in parts)
+    axes = (len(query), len(key), len(value))
+    if axes not in ((3, 3, 3), (3, 4, 4)):
+        raise NotNative("queries, keys or values that are packed")
+    kept = (0, 1, 2) if axes[1] == 4 else (0, 1)  # which axes of keys and values are the same
+    fits = key[0] == query[0] and all(key[axis] == value[axis] for axis in kept)
+    if not fits or (axes[1] == 4 and key[1] != heads):
+        raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
+    sizes = [shape[-1] * (heads if len(shape) == 4 else 1) for shape in (query, key, value)]
+    return _Shape(query[0], query[1], key[-2], heads), sizes
+
+
 def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MultiHeadAttention: of queries, keys and values that are projected already, but for their bias."""
     query, key, value, bias, mask, addend, *before = (*inputs, *(None,) * 8)[:8]
     _refuse(node, inputs, (8, 9))
     parts = [present(part) for part in (query, key, value)]
-    if any(len(part.shape) != 3 for part in parts):
-        raise NotNative("queries, keys or values that are packed")
-    (batch, queries, _), (_, keys, _) = parts[0].shape, parts[1].shape
-    if parts[1].shape[0] != batch or parts[2].shape[:2] != (batch, keys):
-        raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
-    shape, sizes = _Shape(batch, queries, keys, int(node.attributes["num_heads"])), [part.shape[-1] for part in parts]
+    shape, sizes = _projected(node, parts)
     _check_sizes(sizes, sum(sizes), shape.heads)
+    is_apart = len(parts[1].shape) == 4
+    if is_apart and (any(value is not None for value in before) or any(node.outputs[1:])):
+        raise NotNative("a past or present of keys and values that come head by head")
     past = _pair_of_past(before, shape, sizes)
     shape = shape.after(past)
     own = None if bias is None else vector(bias, sum(sizes), "the bias")
@@ -250,8 +267,8 @@ def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value 
     is_read_once = lowering.uses.is_read_once(node.inputs[0])
     if own is not None:
         columns = np.split(own, np.cumsum(sizes)[:-1])
-        named = zip(node.inputs, parts, columns, strict=False)
-        parts = [plus(lowering, node, (name, part), Constant(addend)) for name, part, addend in named]
+        named = list(zip(node.inputs, parts, columns, strict=False))[: 1 if is_apart else 3]
+        parts[: len(named)] = [plus(lowering, node, (name, part), Constant(addend)) for name, part, addend in named]
     scale = attention_scale(node, sizes[0] // shape.heads)
     parts[0] = scaled_queries(lowering, parts[0], scale, alone=own is not None or is_read_once)
     return written(node, _attended(lowering, parts, shape, total, past))
