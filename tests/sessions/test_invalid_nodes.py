@@ -194,6 +194,7 @@ def test_values_of_attributes(node: str, told: str) -> None:
         ("DequantizeLinear (codes, s, i)", "got int8 for its input 2, expected uint8, as its input 0 is"),
         ("QLinearConv (codes, s, i, f, s, u, s, u)", "got int8 for its input 2, expected uint8, as its input 0 is"),
         ("QLinearConv (codes, s, u, f, s, i, s, u)", "got int8 for its input 5, expected uint8, as its input 3 is"),
+        ("QLinearConv (codes, s, u, f, s, u, s, u, u)", "got uint8 for its input 8, expected int32"),
         ("QLinearMatMul (codes, s, i, m, s, u, s, u)", "got int8 for its input 2, expected uint8"),
         ("QLinearMatMul (codes, s, u, m, s, i, s, u)", "got int8 for its input 5, expected uint8"),
         ("ConvInteger (codes, f, i, u)", "got int8 for its input 2, expected uint8"),

@@ -12,7 +12,7 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotNative, NotValid
 from dmlcpu.onnx.rules.convolution.float_convolution import float_convolution
 from dmlcpu.onnx.rules.convolution.integer_convolution import image_sums
 from dmlcpu.onnx.rules.convolution.volumes import convolved_volume, volume_sums, volume_window
@@ -82,6 +82,8 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     """QLinearConv."""
     operands = (*inputs, None)[:9]
     x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = operands
+    if bias is not None and (dtype := element_type(bias)) != np.int32:  # as a quantizer leaves constants of two nodes
+        raise NotValid(f"got {dtype} for its input 8, expected int32")
     are_computed = any(isinstance(value, Tensor) for value in inputs[1:])
     if are_computed and isinstance(x, Tensor) and len(x.shape) != VOLUME_RANK:
         return [convolution_of_computed(lowering, node, x, operands)]
