@@ -6,6 +6,7 @@ viewed as numpy arrays without a copy; outputs that might overlap; and mistakes,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,10 @@ from dmlcpu.schema import place_of
 from dmlcpu.shown_values import counted
 from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
 
-__all__ = ["BindingResolver", "TensorBinding", "as_array"]
+__all__ = ["WITHOUT_MASK", "BindingResolver", "TensorBinding", "as_array", "has_masked_elements"]
+
+WITHOUT_MASK = "one without masked elements, such as its filled()"
+"""What is expected in place of an array that has some."""
 
 # What numpy makes an array of, in a type of its own.
 _NUMBERS = frozenset((bool, int, float, list, tuple))
@@ -150,6 +154,14 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     if hasattr(kind, "__dlpack__") and not hasattr(kind, "__array__"):
         return np.from_dlpack(value)
     return np.asarray(value)
+
+
+def has_masked_elements(value: Any) -> bool:
+    """Return whether a value is one of numpy's masked arrays, and says of some elements that they do not count."""
+    if type(value) is np.ndarray:
+        return False
+    ma = sys.modules.get("numpy.ma")  # who has a masked array has imported it, and nobody else is made to
+    return ma is not None and isinstance(value, ma.MaskedArray) and bool(ma.is_masked(value))
 
 
 class BindingResolver:
@@ -285,6 +297,8 @@ class BindingResolver:
             if tensor.output:
                 return None
             raise self._error(tensor.name, "no binding", tensor.expectation())
+        if has_masked_elements(value):
+            raise self._error(tensor.name, "an array with masked elements", WITHOUT_MASK)
         array = self._view(tensor, value)
         self._check(tensor, array)
         return array

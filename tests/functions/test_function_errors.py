@@ -370,6 +370,18 @@ def test_wrong_arguments(function: str, changes: dict[str, Any], error: type[dml
 
 
 @each_function
+def test_masked_elements(function: str) -> None:
+    expected = call(function)
+    for name, value in GOOD[function].items():
+        if isinstance(value, np.ndarray):
+            results = call(function, **{name: np.ma.masked_array(value)})
+            assert all((result == wanted).all() for result, wanted in zip(results, expected, strict=True))
+            masked = np.ma.masked_array(value, np.arange(value.size).reshape(value.shape) == 1)
+            with pytest.raises(BindingError, match=f"^{function}: {name}: got an array with masked elements, expected"):
+                call(function, **{name: masked})
+
+
+@each_function
 def test_anything_for_any_argument(function: str) -> None:
     """It is accepted, or refused by an exception of dmlcpu; numpy's and Python's own never come out."""
     names = [*GOOD[function], "out"]

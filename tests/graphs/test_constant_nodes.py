@@ -42,6 +42,18 @@ def test_constants_are_numbers_in_native_order_or_bytes(data: Any) -> None:
     assert caught.value.field == "nodes[1]"
 
 
+def test_constants_have_no_masked_elements() -> None:
+    device = Device()
+    masked = np.ma.masked_array(np.float32([0.5]), False)
+    result = device.compile_graph(dequantize_graph(device, masked)).dispatch(input_0=np.uint8([0, 1, 2, 255]))
+    assert (result == np.float32([0, 0.5, 1, 127.5])).all()
+    masked[0] = np.ma.masked
+    with pytest.raises(
+        dmlcpu.InvalidDescError, match=r"nodes\[1\]: got data with masked elements, expected one without"
+    ):
+        device.compile_graph(dequantize_graph(device, masked))
+
+
 def test_constants_of_any_layout(devices: Devices) -> None:
     codes, expected = np.uint8([0, 1, 3, 200]), np.float32([0, 0.5, 1.5, 100])
     for label, device in devices.items():

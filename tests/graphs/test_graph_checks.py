@@ -341,6 +341,11 @@ NO_ARRAYS: dict[str, tuple[str, Any, str]] = {
     "an expression of another builder": ("input_tensor", "foreign", "got an expression of another GraphBuilder"),
     "another type": ("scale_tensor", np.float64([0.5]), "got float64 of shape (1,), expected float32 of shape (4,)"),
     "too few elements": ("input_tensor", np.uint8([1, 2, 3]), "got uint8 of shape (3,) and strides (1,) in bytes"),
+    "masked elements": (
+        "scale_tensor",
+        np.ma.masked_array(np.float32([0.5]), True),
+        "got an array with masked elements",
+    ),
     "a scalar of another type": ("scale_tensor", np.float64(0.5), "got float64 of shape (), expected float32 of shape"),
     "a list": ("scale_tensor", [0.5], "got an object of type list"),
     "none": ("scale_tensor", None, "got no binding, expected float32 of shape (4,)"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmlcpu import _core
-from dmlcpu.bindings import as_array
+from dmlcpu.bindings import WITHOUT_MASK, as_array, has_masked_elements
 from dmlcpu.coercion import coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
@@ -82,6 +82,8 @@ class Arguments:
             field = tensors_by_argument(self.desc_type.operator_type)[name].name
             message = f"{self.function}: {name}: got None, expected an array of {self._dtypes(name)}"
             raise InvalidDescError(message, self.desc_type.operator_type, field)
+        if has_masked_elements(value):
+            raise self.error(name, "an array with masked elements", WITHOUT_MASK)
         try:
             array = as_array(value)
         except MemoryError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import dmlcpu  # not Device: its module needs this one
-from dmlcpu.bindings import TensorBinding
+from dmlcpu.bindings import WITHOUT_MASK, TensorBinding, has_masked_elements
 from dmlcpu.compiled_operator import operator_attributes, operator_tensors
 from dmlcpu.created_operator import Operator
 from dmlcpu.enums import FeatureLevel, TensorFlags
@@ -145,6 +145,8 @@ class _Connector:
     def _check_data(self, field: str, data: Any) -> None:
         if not isinstance(data, np.ndarray | bytes):
             raise _error(field, f"data of type {type(data).__name__}", "a numpy array or bytes")
+        if has_masked_elements(data):
+            raise _error(field, "data with masked elements", WITHOUT_MASK)
         if isinstance(data, np.ndarray):
             try:
                 data_type_of(data.dtype)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.bindings import as_array
+from dmlcpu.bindings import WITHOUT_MASK, as_array, has_masked_elements
 from dmlcpu.errors import BindingError
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.input_shapes import fits, shape_told
@@ -82,8 +82,8 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         return (
             feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
         )  # the most common case is quick
-    if isinstance(feed, np.ma.MaskedArray) and np.ma.is_masked(feed):
-        message = f"input {value.name!r}: got an array with masked elements, expected one without, such as its filled()"
+    if has_masked_elements(feed):
+        message = f"input {value.name!r}: got an array with masked elements, expected {WITHOUT_MASK}"
         raise BindingError(message, value.name)
     try:
         array = as_array(feed)
