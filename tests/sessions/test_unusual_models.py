@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -344,24 +343,6 @@ def test_nodes_that_nobody_knows() -> None:
     builder.output(builder.node("Unheard", [builder.input("float32", (3,))]), "float32")
     with pytest.raises(dmlcpu.InvalidModelError, match=r"Unheard \(Unheard_0\)"):
         dmlcpu.InferenceSession(builder.build())
-
-
-@pytest.mark.parametrize("within", [False, True], ids=["", "within a branch"])
-def test_operators_whose_names_are_not_utf_8(within: bool) -> None:
-    make_info, make_graph, make_node = (
-        getattr(onnx.helper, f"make_{what}") for what in ("tensor_value_info", "graph", "node")
-    )
-    x, y = (make_info(name, onnx.TensorProto.FLOAT, [3]) for name in ("x", "y"))
-    node = make_node("Unheard", ["x"], ["y"])
-    inputs = [x]
-    if within:
-        branch = make_graph([node], "branch", [], [y])
-        node = make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
-        inputs.append(make_info("c", onnx.TensorProto.BOOL, []))
-    model = onnx.helper.make_model(make_graph([node], "graph", inputs, [y])).SerializeToString()
-    feeds = {"x": np.zeros(3, np.float32), "c": np.array(True)}
-    with pytest.raises(dmlcpu.InvalidModelError, match=re.escape("node 0: b'Unhear\\xe4' is not UTF-8")):
-        dmlcpu.InferenceSession(model.replace(b"Unheard", b"Unhear\xe4")).run(None, feeds)
 
 
 @pytest.mark.parametrize("count", [2**62, 2**32, 0, -1])

@@ -17,14 +17,19 @@ def metadata_of(model: Model) -> ModelMetadata:
     """Return what a model says of itself."""
     proto = model.proto
     return ModelMetadata(
-        proto.producer_name,
-        proto.graph.name,
-        proto.domain,
-        proto.doc_string,
-        proto.graph.doc_string,
+        _text(proto.producer_name),
+        _text(proto.graph.name),
+        _text(proto.domain),
+        _text(proto.doc_string),
+        _text(proto.graph.doc_string),
         proto.model_version if proto.HasField("model_version") else _NO_VERSION,
-        {entry.key: entry.value for entry in proto.metadata_props},
+        {_text(entry.key): _text(entry.value) for entry in proto.metadata_props},
     )
+
+
+def _text(told: str | bytes) -> str:
+    """Return a text; protobuf returns bytes in place of what is no UTF-8, and nobody runs what a comment says."""
+    return told.decode(errors="backslashreplace") if isinstance(told, bytes) else told
 
 
 def node_arg(value: ValueInfo) -> NodeArg:

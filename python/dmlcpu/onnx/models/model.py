@@ -31,6 +31,7 @@ from dmlcpu.onnx.models.other_formats import format_of
 from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 from dmlcpu.onnx.models.serialized import without_large_constants
 from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, absent_file, constant_of, has_external_data, make_dense
+from dmlcpu.onnx.models.texts import check_texts
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 
@@ -124,6 +125,7 @@ def load_model(
         raise InvalidModelError(f"{source}: not an ONNX model: {format_of(rest) or error}") from None
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError(f"{source}: {format_of(rest) or 'it has no graph'}")
+    check_texts(proto)
     # Functions are copied to where they are called, and files beside it are read into it.
     grows = len(proto.functions) > 0
     large = {**large, **make_dense(proto, to_run)}
@@ -139,8 +141,6 @@ def load_model(
         lengths.fix(proto.graph)
     try:
         without_calls(proto)
-    except UnicodeError as error:
-        raise InvalidModelError(f"{source}: a name in its functions is not UTF-8: {error}") from None
     except (RecursionError, DecodeError) as error:
         raise InvalidModelError(f"{source}: graphs in too many others: {error}") from None
     return _checked(proto, large, None if grows else len(rest), to_run)

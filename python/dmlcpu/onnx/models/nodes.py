@@ -13,6 +13,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.attribute_values import CHECKED, check_values
 from dmlcpu.onnx.models.subgraphs import graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import array_of
+from dmlcpu.onnx.models.texts import check_node_texts, texts_of_subgraphs
 
 __all__ = [
     "FreeNames",
@@ -97,8 +98,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     inputs, outputs, given = tuple(proto.input[:]), tuple(proto.output[:]), proto.attribute[:]
     texts = own_name, operator, domain, *inputs, *outputs
     if bytes in map(type, texts):  # as which protobuf returns what is no UTF-8
-        text = next(text for text in texts if isinstance(text, bytes))
-        raise InvalidModelError(f"node {index}: {text!r} is not UTF-8")
+        check_node_texts(f"{index}", texts)
     domain = short_domain(domain)
     name = own_name or f"{operator}_{index}"
     while name in taken:
@@ -113,6 +113,8 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     if len(attributes) < len(given):
         raise InvalidModelError(f"node {name} ({operator}): two of its attributes have one name")
     subgraphs = graphs_within(given)
+    if subgraphs or bytes in map(type, attributes):
+        check_node_texts(f"{name} ({operator})", (*attributes, *texts_of_subgraphs(subgraphs)))
     if subgraphs or not CHECKED.isdisjoint(attributes):
         check_values(name, proto, given, subgraphs)
     reads = _reads(inputs, subgraphs)
