@@ -11,6 +11,8 @@ import onnx
 import pytest
 
 import dmlcpu
+from dmlcpu.onnx.feeds import given_value
+from dmlcpu.onnx.models.model import ValueInfo
 from doubling_model import X, doubled, expected
 from onnx_models import Builder
 
@@ -38,7 +40,7 @@ from onnx_models import Builder
         ({"x": "abc"}, r"input 'x': got 'abc', expected uint8 of shape \(2, 3\)$"),
         (
             {"x": np.ma.masked_equal(X, 0)},
-            "input 'x': got an array with masked elements, expected one without, such as its filled",
+            "input 'x': got an array with masked elements, expected one without masked elements, such as its filled",
         ),
         ({"x": X, 3: X}, "got input 3, expected one of x"),
         ({}, "got no input 'x', expected uint8 of shape"),
@@ -50,6 +52,50 @@ def test_feeds_that_are_none(feeds: Any, message: str) -> None:
     for call in (session.run, session.run_async):
         with pytest.raises(dmlcpu.BindingError, match=message):
             call(None, feeds)
+
+
+class Broken:
+    """Raises something of its own where it is asked for its elements."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise self.error
+
+
+def test_objects_that_raise_anything() -> None:
+    builder = Builder()
+    builder.output(builder.node("Relu", [builder.input("float32", (3,))]), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for error in (ZeroDivisionError("division"), KeyError("key"), OSError("disk")):
+        with pytest.raises(dmlcpu.BindingError, match=r"^input 'x': got an object of type Broken \(") as raised:
+            session.run(None, {"x": Broken(error)})
+        assert raised.value.__cause__ is error
+        with pytest.raises(
+            dmlcpu.BindingError, match=r"^values: got .*Broken object.* for input 'n', expected one int64$"
+        ):
+            given_value(ValueInfo("n", np.dtype(np.int64), ()), {"n": Broken(error)})
+    with pytest.raises(MemoryError):
+        session.run(None, {"x": Broken(MemoryError())})
+
+
+def test_strings_are_numpys_of_either_kind() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (string[2] t, float[2] x) => (string[2] u, float[2] y) '
+    model = onnx.parser.parse_model(text + "{ u = Identity (t) y = Relu (x) }").SerializeToString()
+    session = dmlcpu.InferenceSession(model)
+    x, words = np.float32([1, 2]), np.array(["one", "two"])
+    for given in (words, words.astype(object), words.astype(np.dtypes.StringDType()), words.tolist()):
+        assert session.run(["u"], {"t": given, "x": x})[0].tolist() == ["one", "two"]
+    for given in (words, words.astype(np.dtypes.StringDType())):
+        with pytest.raises(
+            dmlcpu.BindingError, match=r"'x': got .* of shape \(2,\), expected float32 of shape \(2,\)$"
+        ):
+            session.run(None, {"t": words, "x": given})
+    with pytest.raises(
+        dmlcpu.BindingError, match=r"'t': got float32 of shape \(2,\), expected strings of shape \(2,\)$"
+    ):
+        session.run(None, {"t": x, "x": x})
 
 
 def test_wrong_names_are_told_without_the_file(tmp_path: Path) -> None:

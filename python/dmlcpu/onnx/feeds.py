@@ -22,8 +22,6 @@ __all__ = [
     "zero_feeds",
 ]
 
-# What numpy and other makers of arrays raise where they make none of an object.
-_NO_ARRAY: Final = (TypeError, ValueError, RuntimeError, BufferError)
 # What has no element type of its own; what numpy makes of its own numbers has.
 _NUMBERS: Final = frozenset((list, tuple, bool, int, float))
 
@@ -87,9 +85,11 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         raise BindingError(message, value.name)
     try:
         array = as_array(feed)
-    except _NO_ARRAY as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # a foreign object may raise anything
         message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}"
-        raise BindingError(message, value.name) from None
+        raise BindingError(message, value.name) from error
     if array.dtype != value.dtype:
         array = _converted(array, value.dtype, type(feed) in _NUMBERS)
     if array.dtype != value.dtype or not fits(array.shape, value.shape):
@@ -140,7 +140,9 @@ def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
     the type has. What has another type is returned as it is.
     """
     kind, given = dtype.kind, array.dtype.kind
-    if array.dtype.newbyteorder("=") == dtype or (kind == "O" and given == "U"):  # strings are objects to onnx
+    if given in "UT":  # numpy's strings, of which those of kind T have no byte order
+        return array.astype(dtype) if kind == "O" else array  # they are objects to onnx
+    if array.dtype.newbyteorder("=") == dtype:
         return array.astype(dtype)
     if not are_numbers:
         return array
@@ -164,9 +166,12 @@ def _packed(array: Array) -> Array:
 
 def _check_constant(name: str, constant: Array, feed: Any) -> None:
     try:
-        array = as_array(feed)
-    except _NO_ARRAY:
-        array = np.empty(0, np.void)
+        array = np.empty(0, np.void) if has_masked_elements(feed) else as_array(feed)
+    except MemoryError:
+        raise
+    except Exception as error:
+        message = f"input {name!r}: got {_kind(feed)} ({error}), expected the model's own array: a constant"
+        raise BindingError(message, name) from error
     if array.dtype != constant.dtype or not np.array_equal(array, constant, equal_nan=constant.dtype.kind == "f"):
         raise BindingError(f"input {name!r}: got another array than the model's, expected its own: a constant", name)
 
@@ -176,9 +181,10 @@ def _kind(given: Any) -> str:
 
 
 def _expectation(value: ValueInfo) -> str:
+    elements = "strings" if value.dtype.kind == "O" else str(value.dtype)
     if value.shape is None:
-        return f"{value.dtype} of any shape"
-    return f"{value.dtype} of shape {shape_told(value.shape)}"
+        return f"{elements} of any shape"
+    return f"{elements} of shape {shape_told(value.shape)}"
 
 
 def output_indices(names: Sequence[str], output_names: Iterable[str] | None) -> Sequence[int]:
@@ -226,6 +232,8 @@ def given_value(value: ValueInfo, values: Mapping[str, Any]) -> Array:
             array: Array = np.full([1] * len(value.shape or ()), number, value.dtype)
             if array.item() == number:
                 return array
-    except (ArithmeticError, TypeError, ValueError):  # not one number, or one that the type has not
+    except MemoryError:
+        raise
+    except Exception:  # not one number, or one that the type has not; a foreign object may raise anything
         pass
     raise BindingError(f"values: got {given!r} for input {value.name!r}, expected one {value.dtype}", value.name)
