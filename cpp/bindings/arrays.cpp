@@ -225,7 +225,7 @@ std::size_t forward_span_bytes(const py::array& array) {
 }
 
 void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {
-  if (py::isinstance<py::array>(object)) {
+  if (is_plain_array(object)) {
     held = py::reinterpret_borrow<py::object>(object);
     return rule.accept(py::reinterpret_borrow<py::array>(object));
   }

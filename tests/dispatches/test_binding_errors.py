@@ -185,6 +185,14 @@ def test_the_memory_of_a_subclass_is_what_counts(data_type: TensorDataType) -> N
 
 
 @pytest.mark.parametrize(("desc", "name"), FIELDS)
+def test_masked_elements(desc: dmlcpu.OperatorDesc, name: str) -> None:
+    """Of an input, or of an output, which would hide what was written."""
+    caller = Caller(desc)
+    message = caller.assert_refused(name, **{name: np.ma.masked_array(caller.flat(name), True)})
+    assert "got an array with masked elements, expected one without masked elements" in message
+
+
+@pytest.mark.parametrize(("desc", "name"), FIELDS)
 def test_wrong_type(desc: dmlcpu.OperatorDesc, name: str) -> None:
     caller = Caller(desc)
     for value in other_types(caller.flat(name)):

@@ -167,6 +167,7 @@ def test_fast_paths_refuse_what_slow_ones_do(random_numbers: np.random.Generator
     for key, x in right.items():
         forms = [x.astype(np.float64), x.astype(np.int64), x.view(np.dtype(f"i{x.itemsize}")), x[..., None], x[None]]
         forms += [x.view(f"u{x.itemsize}"), x.reshape(-1), x.reshape(1, -1), x.astype(object), None, "x"]
+        forms.append(np.ma.masked_array(x, True))
         wrong += [{**right, key: form} for form in forms]
         wrong += [{other: y for other, y in right.items() if other != key}]
     told = 0
