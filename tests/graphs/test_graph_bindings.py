@@ -20,7 +20,7 @@ from dmlcpu import (
     TensorFlags,
     input_tensor,
 )
-from sample_graphs import Rng, codes, operator_node, quantize_then_dequantize
+from sample_graphs import Rng, codes, dequantize_graph, operator_node, quantize_then_dequantize
 
 U8, F32 = TensorDataType.UINT8, TensorDataType.FLOAT32
 
@@ -108,3 +108,12 @@ def test_inputs_and_outputs_are_read_only(name: str) -> None:
     assert before
     getattr(graph, name).clear()
     assert getattr(graph, name) == before
+
+
+def test_packed_inputs_are_a_dict() -> None:
+    device = Device()
+    graph = device.compile_graph(dequantize_graph(device, np.float32([0.5])))
+    for inputs in (None, [np.uint8([1, 2, 3, 4])], 5):
+        got = rf"^graph: inputs: got an object of type {type(inputs).__name__}, expected a dict of arrays by name$"
+        with pytest.raises(TypeError, match=got):
+            graph.run_packed(inputs)  # type: ignore[arg-type]

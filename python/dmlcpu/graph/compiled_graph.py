@@ -167,12 +167,18 @@ class CompiledGraph(CompiledOperator):
         others it returns None, and has run nothing.
 
         Raises:
+            TypeError: They are no dict.
             BindingError, MemoryError: As ``dispatch``.
         """
         try:
             outputs = self._graph.run_packed(inputs)
         except IndexError as error:
             raise _wrong_index(error) from None
+        except TypeError:
+            if isinstance(inputs, dict):
+                raise
+            got = f"an object of type {type(inputs).__name__}"
+            raise TypeError(f"graph: inputs: got {got}, expected a dict of arrays by name") from None
         if outputs is None or len(outputs) == 1:
             return outputs
         return [outputs[place] for place in self._interface.places]
