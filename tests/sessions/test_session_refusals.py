@@ -6,12 +6,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 
 import dmlcpu
-from dmlcpu.onnx.feeds import given_value
+from dmlcpu.onnx.feeds import checked_feeds, given_value
 from dmlcpu.onnx.models.model import ValueInfo
 from doubling_model import X, doubled, expected
 from onnx_models import Builder
@@ -96,6 +97,29 @@ def test_strings_are_numpys_of_either_kind() -> None:
         dmlcpu.BindingError, match=r"'t': got float32 of shape \(2,\), expected strings of shape \(2,\)$"
     ):
         session.run(None, {"t": x, "x": x})
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "refused"),
+    [
+        ("int4", [[1, -8], [7, True]], [[8], [-9], [1.0]]),
+        ("uint4", [[0, 15]], [[-1], [16]]),
+        ("bfloat16", [[1.0, 2.5], [1, -(2**40)], [float("-inf")], [float("nan")], []], [[1e300], ["1"]]),
+        ("float8_e4m3fn", [[448.0, -448], [float("nan")]], [[449.0], [float("inf")]]),
+    ],
+)
+def test_lists_of_numbers_for_types_that_numpy_lacks(name: str, held: list[Any], refused: list[Any]) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    value = ValueInfo("x", dtype, (None,))
+    for numbers in held:
+        array = checked_feeds([value], (), dict, {"x": numbers})["x"]
+        assert array.dtype == dtype
+        np.testing.assert_array_equal(array.astype(np.float32), np.array(numbers, dtype).astype(np.float32))
+    for numbers in refused:
+        with pytest.raises(dmlcpu.BindingError, match=f"^input 'x': got .* of shape .*, expected {name} of shape"):
+            checked_feeds([value], (), dict, {"x": numbers})
+    with pytest.raises(dmlcpu.BindingError, match=rf", as numpy's arrays have it by ml_dtypes\.{name}$"):
+        checked_feeds([value], (), dict, {"x": Broken(TypeError("no such type"))})
 
 
 def test_wrong_names_are_told_without_the_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -88,7 +89,8 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # a foreign object may raise anything
-        message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}"
+        of = f", as numpy's arrays have it by ml_dtypes.{value.dtype.name}" if value.dtype.kind == "V" else ""
+        message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}{of}"
         raise BindingError(message, value.name) from error
     if array.dtype != value.dtype:
         array = _converted(array, value.dtype, type(feed) in _NUMBERS)
@@ -155,7 +157,23 @@ def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
     if kind in "biu" and given in "biu":
         least, most = (0, 1) if kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         return array.astype(dtype) if least <= int(array.min()) <= int(array.max()) <= most else array
-    return array
+    return _of_ml_dtypes(array, dtype) if kind == "V" and given in "biuf" else array
+
+
+def _of_ml_dtypes(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return numbers as those of a type that numpy lacks; as they are if one is no integer, or too large, for it."""
+    ml_dtypes = import_module("ml_dtypes")
+    is_integer = "int" in dtype.name
+    if is_integer and array.dtype.kind == "f":
+        return array
+    limits = (ml_dtypes.iinfo if is_integer else ml_dtypes.finfo)(dtype)
+    is_finite = np.isfinite(array)
+    finite = array[is_finite]
+    if finite.size and not float(limits.min) <= float(finite.min()) <= float(finite.max()) <= float(limits.max):
+        return array
+    numbers = array.astype(dtype)
+    is_kept = np.array_equal(numbers[~is_finite].astype(np.float64), array[~is_finite], equal_nan=True)
+    return numbers if is_kept else array  # not every type has infinities and NaN
 
 
 def _packed(array: Array) -> Array:
