@@ -150,9 +150,9 @@ def _of_dynamic_codes(path: Path) -> Path:
     return saved(model, path / "dynamic.onnx")
 
 
-def test_scales_of_zeros_are_not_compared(tmp_path: Path) -> None:
-    """Such as behind a Relu of negative numbers; the codes are, and scales of others."""
-    for number, scale in ((0, 0), (0.5, np.float32(0.5) / 255)):
+def test_scales_of_zeros_are_compared(tmp_path: Path) -> None:
+    """Such as behind a Relu of negative numbers: onnxruntime's is 1, as others are what it divides by."""
+    for number, scale in ((-1, np.float32(1)), (0.5, np.float32(0.5) / 255)):
         builder = Builder()
         x = builder.node("Relu", [builder.input("float32", (2, 3))])
         outputs = builder.node("DynamicQuantizeLinear", [x], count=3)
@@ -160,12 +160,12 @@ def test_scales_of_zeros_are_not_compared(tmp_path: Path) -> None:
             builder.output(output, dtype)
         model = tmp_path / "zeros.onnx"
         model.write_bytes(builder.build())
-        np.save(tmp_path / "x.npy", np.full((2, 3), number or -1, np.float32))
+        np.save(tmp_path / "x.npy", np.full((2, 3), number, np.float32))
         told = succeeded("check", model, tmp_path / "x.npy")
         assert told.splitlines()[-1] == "passed: 1 of 1 operators are equal"
         codes, found, _ = dmlcpu.InferenceSession(model.read_bytes()).run(None, {"x": np.load(tmp_path / "x.npy")})
         assert found == scale
-        assert codes.max() == (255 if number else 0)
+        assert codes.max() == (255 if number > 0 else 0)
 
 
 def test_recurrent_layers_are_compared_on_one_thread(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_codes_within_a_product_are_compared(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     told = succeeded("check", path, tmp_path / "x.npy")
     rows = _rows(told)
-    assert rows["y/quantize"][1:5] == ["Mul", "DynamicQuantizeLinear", "dmlcpu", "1"]
+    assert rows["y/quantize"][1:5] == ["Mul", "DynamicQuantizeLinear", "dmlcpu", "0"]
     assert rows["rectified"][1:4] == ["MatMulIntegerToFloat", "Relu", "dmlcpu"]
     assert rows["product"][1:3] == ["MatMulIntegerToFloat", "dmlcpu"]
     assert told.splitlines()[-1].startswith("passed: ")

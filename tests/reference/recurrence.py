@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reference.arithmetic import FloatArray
-from reference.dynamic_quantize_linear import dynamic_quantize_linear
 from reference.float_functions import clip
 from reference.matrix_multiply_integer_to_float import chain_of_products, matrix_multiply_integer_to_float
+from reference.quantize_by_range import quantize_by_range
 
 __all__ = ["Function", "gru", "lstm", "rnn"]
 
@@ -35,7 +35,7 @@ def recurrent_sums(
     """States {B, H} by one direction's matrix {H, columns}."""
     if scale is None:
         return chain_of_products(states, recurrence)
-    codes, state_scale, state_zero_point = dynamic_quantize_linear(states, output_data_type=np.uint8)
+    codes, state_scale, state_zero_point = quantize_by_range(states)
     operands = [codes, state_scale, state_zero_point, recurrence, scale, zero_point, None]
     result: FloatArray = matrix_multiply_integer_to_float(*operands, output_data_type=np.float32)
     return result

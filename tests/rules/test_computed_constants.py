@@ -98,4 +98,21 @@ def test_constants_that_are_quantized_by_their_range(random_numbers: np.random.G
     builder.output(builder.node("Add", [builder.input("float32", (6, 5)), floats]), "float32")
     for name, dtype in ((codes, "uint8"), (scale, "float32"), (point, "uint8")):
         builder.output(name, dtype)
-    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(0, 9, (6, 5)).astype(np.float32)}, 1)
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(0, 9, (6, 5)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("rows", [[0, -0.0], [3], [-3], [np.nan, 1], [1e-44, 0], [-0.5, 254.5]], ids=str)
+def test_ranges_of_constants(rows: list[float]) -> None:
+    """The same codes, scale and zero point as of what is fed."""
+    array = np.array(rows, np.float32)
+    sessions = []
+    for is_fed in (False, True):
+        builder = Builder()
+        x = builder.input("float32", array.shape)
+        made = builder.node("DynamicQuantizeLinear", [x if is_fed else array], 3)
+        for name, dtype in zip(made, ("uint8", "float32", "uint8"), strict=True):
+            builder.output(name, dtype)
+        sessions.append(dmlcpu.InferenceSession(builder.build()))
+    of_constant, of_fed = (session.run(None, {"x": array}) for session in sessions)
+    for result, expected in zip(of_constant, of_fed, strict=True):
+        assert result.tobytes() == expected.tobytes()

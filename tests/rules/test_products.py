@@ -259,24 +259,26 @@ def test_scales_of_more_axes_than_the_sums(random_numbers: np.random.Generator, 
     assert_like_onnxruntime(builder.build(), {"x": a})
 
 
-def test_dynamic_quantization(random_numbers: np.random.Generator) -> None:
-    """DirectML divides by a reciprocal: codes differ by one at most, and with them the sums."""
+@pytest.mark.parametrize("form", ["normal", "positive", "negative", "zeros", "one", "tiny"])
+def test_dynamic_quantization(random_numbers: np.random.Generator, form: str) -> None:
+    """As ONNX says, not as DirectML's operator does it: scales, codes and sums are onnxruntime's, bit for bit."""
     w = codes(random_numbers, "int8", (6, 4))
     builder = Builder()
-    quantized, scale, point = builder.node("DynamicQuantizeLinear", [builder.input("float32", (3, 6))], count=3)
+    quantized, scale, point = builder.node("DynamicQuantizeLinear", [builder.input("float32", ("n", 6))], count=3)
     product = builder.node("MatMulInteger", [quantized, w, point, np.int8(2)])
     floats = builder.node("Mul", [builder.node("Cast", [product], to=1), scale])
     for name, dtype in ((quantized, "uint8"), (point, "uint8"), (scale, "float32"), (floats, "float32")):
         builder.output(name, dtype)
-    x = random_numbers.normal(size=(3, 6)).astype(np.float32)
     session = dmlcpu.InferenceSession(builder.build())
-    ours = session.run(None, {"x": x})
-    theirs = results_of_onnxruntime(builder.build(), {"x": x})
-    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
-    for actual, expected in zip(ours[:2], theirs[:2], strict=True):
-        assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
-    np.testing.assert_allclose(ours[2], theirs[2], rtol=2e-7)
-    np.testing.assert_allclose(ours[3], theirs[3], atol=float(theirs[2]) * 128 * 6)
+    for _ in range(40):
+        x = random_numbers.normal(size=(5, 6)) * 10 ** random_numbers.uniform(-3, 3)
+        one, tiny = np.full_like(x, x[0, 0]), x * 1e-35
+        forms = {"positive": np.abs(x), "negative": -np.abs(x), "zeros": 0 * x, "one": one, "tiny": tiny}
+        feeds = {"x": forms.get(form, x).astype(np.float32)}
+        expected = results_of_onnxruntime(builder.build(), feeds)
+        for result, wanted in zip(session.run(None, feeds), expected, strict=True):
+            assert result.tobytes() == wanted.tobytes()
+    assert [part.provider for part in session.partitions({"x": (5, 6)})] == ["dmlcpu"]
 
 
 def test_biases_of_integers(random_numbers: np.random.Generator) -> None:

@@ -1,6 +1,6 @@
 // Quantization of rows of elements to 8 bits.
 //
-//   divide    output[i] = sat(rne(input[i] / scale) + zero_point)     ELEMENT_WISE_QUANTIZE_LINEAR
+//   divide    output[i] = sat(rne(input[i] / scale) + zero_point)     ELEMENT_WISE_QUANTIZE_LINEAR, QUANTIZE_BY_RANGE
 //   multiply  output[i] = sat(rne(input[i] * scale) + zero_point)     DYNAMIC_QUANTIZE_LINEAR, scale = the reciprocal
 //
 // float32 throughout: FLOAT16 and INT32 input are converted first. The quotient is the correctly rounded one. rne

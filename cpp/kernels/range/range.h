@@ -1,4 +1,4 @@
-// The range of one run of floating elements, for DYNAMIC_QUANTIZE_LINEAR.
+// The range of one run of floating elements, for DYNAMIC_QUANTIZE_LINEAR and QUANTIZE_BY_RANGE.
 //
 //   lowest = min(lowest, every input[i]);  highest = max(highest, every input[i]);  NaN is skipped
 //

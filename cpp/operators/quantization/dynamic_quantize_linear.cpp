@@ -1,4 +1,5 @@
-// DYNAMIC_QUANTIZE_LINEAR: tensors input, output, output scale, output zero point.
+// DYNAMIC_QUANTIZE_LINEAR, and QUANTIZE_BY_RANGE, which differs in what is divided (dynamic_codes.h): tensors input,
+// output, output scale, output zero point.
 //
 // Two passes over the input, the second one backwards: it begins with what the first one has left in the caches.
 #include <algorithm>
@@ -38,30 +39,33 @@ class DynamicQuantizeLinear final : public CompiledOperator {
         runs_(desc().tensor(kInput), nullptr, nullptr, desc().tensor(kOutput), target(), 0.0F),
         flip_(offset_flip(desc().tensor(kOutput).type)),
         type_(desc().tensor(kInput).type),
+        divides_(desc().type == "QUANTIZE_BY_RANGE"),
         range_kernel_(type_ == DataType::float16 ? target().kernels().range->float16
                                                  : target().kernels().range->float32),
-        quantize_kernel_(type_ == DataType::float16 ? target().kernels().quantize->multiply_float16
-                                                    : target().kernels().quantize->multiply_float32) {
+        quantize_kernel_(divides_                     ? target().kernels().quantize->divide_float32
+                         : type_ == DataType::float16 ? target().kernels().quantize->multiply_float16
+                                                      : target().kernels().quantize->multiply_float32) {
     desc().tensor(kOutputScale);
     desc().tensor(kOutputZeroPoint);
   }
 
   std::string describe() const override {
     return "algorithm: one pass for the range, one for the codes\nkernels: " + kernel_words(target(), "range") + ", " +
-           kernel_words(target(), "quantize") + " by the reciprocal\n" + runs_.describe();
+           kernel_words(target(), "quantize") + (divides_ ? "" : " by the reciprocal") + "\n" + runs_.describe();
   }
 
   std::size_t temporary_size() const override { return sizeof(ThreadRange) * static_cast<std::size_t>(participants()); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const DynamicCodes codes = dynamic_codes(find_range(tensors), -static_cast<float>(flip_));
+    const Range range = find_range(tensors);
+    const DynamicCodes codes = divides_ ? divided_codes(range) : dynamic_codes(range, -static_cast<float>(flip_));
     runs_.run(
         {.input = tensors[kInput],
          .scale = nullptr,
          .zero_point = nullptr,
          .output = tensors[kOutput],
-         .constant_scale = codes.reciprocal,
+         .constant_scale = codes.operand,
          .constant_zero_point = codes.zero_point},
         [this](const ScaledBlock& block) noexcept { quantize_kernel_(quantize_run(block, flip_)); }, true);
     std::memcpy(tensors[kOutputScale], &codes.scale, sizeof(float));
@@ -112,6 +116,7 @@ class DynamicQuantizeLinear final : public CompiledOperator {
   ScaledRuns runs_;
   std::uint8_t flip_;
   DataType type_;
+  bool divides_;
   RangeFunction range_kernel_;
   QuantizeFunction quantize_kernel_;
 };

@@ -201,14 +201,14 @@ void QuantizedRecurrentProduct::run_direction(const float* states, const std::ui
   const std::size_t count = as_size(sizes_.sequences * sizes_.hidden);
   Range range{};
   target_.kernels().range->float32(states, count, range);
-  const DynamicCodes codes = dynamic_codes(range, 0.0F);
-  target_.kernels().quantize->multiply_float32({.input = states,
-                                                .output = scratch + codes_,
-                                                .count = count,
-                                                .scale = &codes.reciprocal,
-                                                .zero_point = &codes.zero_point,
-                                                .per_element = false,
-                                                .flip = 0});
+  const DynamicCodes codes = divided_codes(range);
+  target_.kernels().quantize->divide_float32({.input = states,
+                                              .output = scratch + codes_,
+                                              .count = count,
+                                              .scale = &codes.operand,
+                                              .zero_point = &codes.zero_point,
+                                              .per_element = false,
+                                              .flip = 0});
   auto* row_multipliers = reinterpret_cast<float*>(scratch + row_multipliers_);
   auto* row_zero_points = reinterpret_cast<std::int32_t*>(scratch + row_zero_points_);
   std::fill_n(row_multipliers, sizes_.sequences, codes.scale);

@@ -3,7 +3,7 @@
 //   sums[direction][sequence][column] = sum over k of states[direction][sequence][k] * matrix[direction][k][column]
 //
 // Of FLOAT32 matrices, chains of fused multiply-adds with k ascending, begun at 0 (kernels/float_product). Of codes
-// the states of a direction are quantized together, as DYNAMIC_QUANTIZE_LINEAR does it to UINT8, and multiplied as by
+// the states of a direction are quantized together, as QUANTIZE_BY_RANGE does it, and multiplied as by
 // MATRIX_MULTIPLY_INTEGER_TO_FLOAT.
 //
 // A matrix is packed once; every step reads all of it.

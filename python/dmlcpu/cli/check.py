@@ -143,18 +143,7 @@ def _compared(
             output.CopyFrom(_described(output.name, comparison.expected[output.name]))
         ours = dmlcpu.InferenceSession(alone.SerializeToString(), device=device)
         results = dict(zip(group.outputs, ours.run(list(group.outputs), feeds), strict=True))
-        told = _without_scale_of_zeros(group.node, results, comparison.expected)
-        yield comparison.row(group.node.name, _operators(group), _providers(ours.partitions()), told)
-
-
-def _without_scale_of_zeros(
-    node: Node, results: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]
-) -> Mapping[str, NDArray[Any]]:
-    """Leave out the scale of nothing but zeros: DirectML's is 0, onnxruntime's 1, and both mean zeros."""
-    scale = node.outputs[1] if node.operator == "DynamicQuantizeLinear" and len(node.outputs) > 1 else ""
-    if scale not in results or len(results) == 1 or results[scale] != 0 or expected[scale] != 1:
-        return results
-    return {name: array for name, array in results.items() if name != scale}
+        yield comparison.row(group.node.name, _operators(group), _providers(ours.partitions()), results)
 
 
 def _numbered(model: LoadedModel, node: Node, types: Mapping[str, np.dtype[Any]], array: NDArray[Any]) -> NDArray[Any]:

@@ -13,7 +13,6 @@ import onnx
 
 from dmlcpu.dtypes import CODE_TYPES, FLOAT32, INT32
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, DequantizedNibbles
@@ -310,6 +309,8 @@ def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> A
 def dynamically_quantized(lowering: Lowering, value: Value) -> list[Tensor]:
     """Return floats as UINT8 codes, their scale and their zero point, each of as many axes.
 
+    Not by DYNAMIC_QUANTIZE_LINEAR, which multiplies by reciprocals: its scales differ from ONNX's in the last bit.
+
     Raises:
         NotNative: They are of another type, or constant.
     """
@@ -318,7 +319,7 @@ def dynamically_quantized(lowering: Lowering, value: Value) -> list[Tensor]:
         raise NotNative("an input that is no FLOAT32 tensor")
     ones = (1,) * max(len(floats.shape), 1)
     outputs: list[tuple[Any, tuple[int, ...]]] = [(np.uint8, floats.shape), (np.float32, ones), (np.uint8, ones)]
-    return lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
+    return lowering.emit_several("QUANTIZE_BY_RANGE", [floats], outputs)
 
 
 def _dynamic_codes(floats: Array) -> tuple[Array, Array, Array]:
@@ -329,8 +330,12 @@ def _dynamic_codes(floats: Array) -> tuple[Array, Array, Array]:
     """
     if floats.dtype != np.float32 or not floats.size:
         raise NotNative(f"{floats.size} elements of type {floats.dtype}")
-    codes, scale, zero_point = dynamic_linear(np.ascontiguousarray(floats))
-    return codes.reshape(floats.shape), scale.reshape(()), zero_point.reshape(())
+    lowest, highest = (function.reduce(floats, None, initial=np.float32(0)) for function in (np.fmin, np.fmax))
+    with np.errstate(all="ignore"):
+        scale = (highest - lowest) / np.float32(255) if highest != lowest else np.float32(1)
+        zero_point = np.nan_to_num(np.rint(-lowest / scale)).clip(0, 255).astype(np.uint8)
+    codes: Array = linear(np.ascontiguousarray(floats), np.asarray(scale), np.asarray(zero_point))
+    return codes, np.asarray(scale), np.asarray(zero_point)
 
 
 def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
