@@ -132,6 +132,13 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], Mapping[str, tuple[int, ...
     ((1, 2, 3, 4), (33, 2, 3, 5), {"start_padding": (7, 9), "end_padding": (8, 11)}),
     ((1, 3, 48, 64), (70, 3, 4, 4), {"strides": (4, 4)}),
     ((1, 9, 10, 35), (5, 9, 1, 1), {"strides": (2, 2)}),
+    # Copies with padding of channels that are neighbours already: of few outputs and of several panels, in steps.
+    ((2, 20, 7, 15), (30, 20, 3, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
+    ((1, 24, 5, 17), (70, 24, 3, 3), {"start_padding": (2, 0), "end_padding": (0, 2)}),
+    ((2, 17, 11, 29), (32, 17, 5, 5), {"strides": (2, 2), "start_padding": (2, 2), "end_padding": (2, 2)}),
+    ((1, 9, 8, 31), (33, 9, 3, 2), {"dilations": (3, 1), "start_padding": (3, 1), "end_padding": (3, 0)}),
+    # The same, an image at a time.
+    ((3, 140, 30, 40), (4, 140, 3, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
     # Several groups of images whose copies have padding.
     ((4, 3, 150, 170), (2, 3, 3, 3), {"start_padding": (1, 2), "end_padding": (1, 0)}),
     # The same where the rows of the window are dilated or longer than a block of terms, and in several panels.

@@ -5,8 +5,10 @@
 
 #include "operators/convolution/floats/float_windows.h"
 #include "operators/convolution/padded/padded_planes.h"
+#include "operators/float_tiles.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
@@ -41,13 +43,24 @@ bool padding_pays(const ConvolutionGeometry& geometry) {
          geometry.read_height() > geometry.padding_top && geometry.read_width() > geometry.padding_left;
 }
 
-// Whether an input whose channels are neighbours is copied to be padded: of few channels, or of groups, whose windows
-// are short runs, which cost more to gather than a copy does, and if these overlap.
-bool is_worth_padding(const ConvolutionGeometry& geometry) {
-  constexpr std::int64_t kFewChannels = 8;
-  return (geometry.input_channels <= kFewChannels || geometry.groups > 1) && !windows_lie_in(geometry) &&
+// Whether an input whose channels are neighbours is copied to be padded: if windows overlap, which take more to gather
+// than the image to copy. Panels of few columns meet six pixels at once, of which a row leaves some over, and gathered
+// windows do not: that costs more than gathering where these serve several panels, unless they are short runs, of few
+// channels or of groups.
+bool is_worth_padding(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr std::int64_t kFewChannels = 8, kFewOutputs = 32;
+  const bool is_narrow = target.kernels().float_product->panel_columns < as_size(kFloatPanelColumns);
+  const bool gathers_well = is_narrow && geometry.groups == 1 && geometry.input_channels > kFewChannels &&
+                            geometry.output_channels > kFewOutputs;
+  return !gathers_well && !windows_lie_in(geometry) &&
          geometry.read_height() * geometry.read_width() <
              geometry.image_pixels() * geometry.kernel_height * geometry.kernel_width;
+}
+
+// Whether so many images have tiles for as many threads as all of the batch have.
+bool keep_busy(const ConvolutionGeometry& geometry, std::int64_t images, int num_threads) {
+  return num_threads == 1 ||
+         images * geometry.image_pixels() >= kFloatTileRows * kTasksPerThread * static_cast<std::int64_t>(num_threads);
 }
 
 }  // namespace
@@ -60,14 +73,14 @@ FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, Channe
       group_stride_(geometry.group_input_channels() * geometry.input.c) {
   const bool padded = wanted == Channels::of_group_together && padding_pays(geometry),
              are_neighbours = geometry.input.c == 1 && !reorders_;
-  if (are_neighbours ? !padded || !is_worth_padding(geometry) : !reads_most(geometry)) return;
+  if (are_neighbours ? !padded || !is_worth_padding(geometry, target) : !reads_most(geometry)) return;
   copied_height_ = geometry.input_height;
   copied_width_ = geometry.input_width;
   if (padded) add_padding();
   const std::int64_t images = images_at_once(geometry.batch, image_size(inner_));
   const std::int64_t of_group = geometry.group_input_channels(), together = padded ? of_group : geometry.input_channels;
   const std::int64_t row = inner_.input_width * together;
-  if (are_neighbours && images < geometry.batch) {  // fewer at a time keep fewer threads busy
+  if (are_neighbours && images < geometry.batch && !keep_busy(geometry, images, target.num_threads)) {
     inner_ = geometry;
     return;
   }

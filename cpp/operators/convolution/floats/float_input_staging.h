@@ -1,10 +1,10 @@
-// Copies of a float convolution's input, if its channels are no neighbours or if they are few: with the channels as
-// neighbours and, where windows can be read as they lie then, with the padding as zeros around each image:
+// Copies of a float convolution's input, if its channels are no neighbours or if windows can be read as they lie then:
+// with the channels as neighbours and, in the second case, with the padding as zeros around each image:
 //
 //   input {N, C, H, W} -> {n, top + H + bottom, left + W + right, C}
 //
-// as many images at a time as fit half of the level-2 cache and divide the batch, at least one. Inputs of few channels
-// are copied all at once, or not. Channels of groups may be wanted by their place in the group:
+// as many images at a time as fit half of the level-2 cache and divide the batch, at least one. Neighbours are copied
+// if so many images keep all threads busy. Channels of groups may be wanted by their place in the group:
 //
 //   groups a, b, c of two channels   [a0 a1 b0 b1 c0 c1] -> [a0 b0 c0 a1 b1 c1]
 //
