@@ -24,4 +24,4 @@ def gather(
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
     """Indices below 0 count from the end, as numpy's do."""
-    return np.stack([np.take(input, int(index), axis[0]) for index in indices], axis[0]).astype(output_data_type)
+    return np.take(input, indices, axis[0]).astype(output_data_type)

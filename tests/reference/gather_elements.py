@@ -24,7 +24,5 @@ def gather_elements(
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
     """The input is no shorter than the indices along other axes."""
-    result = np.empty(indices.shape, output_data_type)
-    for place in np.ndindex(*indices.shape):
-        result[place] = input[(*place[: axis[0]], indices[place], *place[axis[0] + 1 :])]
-    return result
+    others = tuple(slice(None if along == axis[0] else size) for along, size in enumerate(indices.shape))
+    return np.take_along_axis(input[others], indices, axis[0]).astype(output_data_type)

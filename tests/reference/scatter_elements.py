@@ -25,12 +25,20 @@ def scatter_elements(
     output_data_type: DTypeLike,
     watch: SubnormalWatch | None = None,
 ) -> NDArray[Any]:
-    """The input is no shorter than the indices along other axes."""
+    """The input is no shorter than the indices along other axes. Indices beside each other name different elements."""
     result = input.astype(output_data_type)
+    along = axis[0]
+    reached = result[tuple(slice(None if i == along else size) for i, size in enumerate(indices.shape))]
     with np.errstate(all="ignore"):
-        for place in np.ndindex(*indices.shape):
-            named = (*place[: axis[0]], indices[place], *place[axis[0] + 1 :])
-            a, update = result[named], updates[place]
-            combined = (update, a + update, a * update, a if a > update else update, a if a < update else update)
-            result[named] = combined[reduction[0]]
+        for place in range(indices.shape[along]):
+            named, update = np.take(indices, [place], along), np.take(updates, [place], along)
+            a = np.take_along_axis(reached, named, along)
+            combined = (
+                update,
+                a + update,
+                a * update,
+                np.where(a > update, a, update),
+                np.where(a < update, a, update),
+            )
+            np.put_along_axis(reached, named, combined[reduction[0]], along)
     return result
