@@ -28,9 +28,14 @@ def assert_left(builder: Builder, reason: str) -> None:
     ("shape", "filter_shape", "attributes", "reason"),
     [
         ((1, 2, 5, 5), (3, 2, 3), {}, "shapes (1, 2, 5, 5) and (3, 2, 3) do not fit together"),
-        ((1, 2, 5, 5), (3, 2, 3, 3), {"pads": [1, 1]}, "attributes that do not fit the number of spatial axes"),
-        ((1, 2, 5, 5), (3, 2, 3, 3), {"strides": [1]}, "attributes that do not fit the number of spatial axes"),
-        ((1, 2, 5, 5), (3, 2, 3, 3), {"dilations": [1] * 3}, "attributes that do not fit the number of spatial axes"),
+        ((1, 2, 5, 5), (3, 2, 3, 3), {"pads": [1, 1]}, "do not fit the number of its spatial axes"),
+        ((1, 2, 5, 5), (3, 2, 3, 3), {"strides": [1]}, "do not fit the number of its spatial axes"),
+        (
+            (1, 2, 5, 5),
+            (3, 2, 3, 3),
+            {"dilations": [1] * 3},
+            "do not fit the number of its spatial axes",
+        ),
         ((1, 2, 5, 5), (3, 2, 3, 3), {"pads": [0, -1, 0, 0]}, "negative padding"),
         ((1, 2, 5, 5), (3, 2, 3, 0), {"strides": [2, 2]}, "kernel below 1"),
         ((1, 2, 5, 2), (3, 2, 3, 3), {}, "a window that is larger than the padded input"),
@@ -67,7 +72,7 @@ def test_a_kernel_that_is_not_the_filters(random_numbers: np.random.Generator) -
     weights = builder.dequantized(codes(random_numbers, "int8", (3, 2, 3, 3)), 0.1, np.int8(0))
     result = builder.node("Conv", [x, weights], kernel_shape=[3, 2])
     builder.output(builder.quantized(result, 0.2, np.uint8(0)), "uint8")
-    assert_left(builder, "a kernel shape that is not the filter's")
+    assert_left(builder, "got kernel_shape (3, 2), expected the filter's (3, 3)")
 
 
 @pytest.mark.parametrize(

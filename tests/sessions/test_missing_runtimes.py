@@ -11,6 +11,7 @@ import pytest
 
 import dmlcpu
 from command_line import run
+from dmlcpu.onnx.foreign.runner import OF_ONNXRUNTIME
 
 X = np.float32([[1, -2, 3, 0]])
 INSTEAD = "custom operators are not supported: express it by ONNX's operators, or as functions of the model"
@@ -105,6 +106,36 @@ def test_lengths_of_1_that_nodes_do_not_take_refuse_no_model() -> None:
 def test_operators_that_onnx_does_not_have_are_found_at_opening() -> None:
     with pytest.raises(dmlcpu.InvalidModelError, match=r"node Reluu \(Reluu_1\): no kernel for this operator: "):
         dmlcpu.InferenceSession(model_of("{ a = Neg(x) y = Reluu(a) }"))
+
+
+@pytest.mark.usefixtures("without_onnxruntime")
+def test_operators_that_nobody_has_are_told_of_without_onnxruntime() -> None:
+    """What may be of onnxruntime's own is what it is missed for."""
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"^node Reluu \(Reluu_1\): ONNX has no such operator$"):
+        dmlcpu.InferenceSession(model_of("{ a = Neg(x) y = Reluu(a) }"))
+    for operator in ("Affine", "ScaledTanh"):
+        with pytest.raises(dmlcpu.MissingRuntimeError, match=operator):
+            dmlcpu.InferenceSession(model_of(f"{{ a = Neg(x) y = {operator}(a) }}"))
+
+
+def test_onnxruntimes_own_operators_in_onnxs_domain() -> None:
+    kernels = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state").get_all_opkernel_def()
+    names = {kernel.op_name for kernel in kernels if kernel.domain == "" and not onnx.defs.has(kernel.op_name)}
+    assert {name for name in names if not name.startswith("Memcpy")} == OF_ONNXRUNTIME
+
+
+@pytest.mark.usefixtures("is_installed")
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ("kernel_shape = [3, 3]", r"got kernel_shape \(3, 3\), expected the filter's \(1, 1\)"),
+        ("strides = [1]", "got attributes that do not fit the number of its spatial axes"),
+    ],
+)
+def test_windows_that_are_not_valid(attributes: str, told: str) -> None:
+    body = f"<float[1, 4, 1, 1] w = {{1, 1, 1, 1}}> {{ y = Conv<{attributes}>(x, w) }}"
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node Conv \(Conv_0\): {told}$"):
+        dmlcpu.InferenceSession(model_of(body, "float[1, 4, 8, 8] x", "float[a, b, c, d] y"))
 
 
 def test_operators_that_are_known_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,13 @@ from dmlcpu.onnx.foreign.guards import told_by_guard
 from dmlcpu.onnx.foreign.parts import FOLLOWS, ForeignPart, OpenSession
 from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.operator_forms import is_of_onnx
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
 from dmlcpu.onnx.models.tensor_protos import tensors_of
 from dmlcpu.onnx.refusals import RefusedRunError, UnfitLengthsError
 from dmlcpu.onnx.type_names import CONTAINERS
 
-__all__ = ["ForeignRunner"]
+__all__ = ["OF_ONNXRUNTIME", "ForeignRunner"]
 
 # Another runtime's session keeps the model's bytes about as often, its own forms of the weights among them.
 _COPIES_OF_OTHERS = 5
@@ -38,6 +39,11 @@ _OF_ANY_OPTIMIZATION = frozenset({"InvalidGraph", "NotImplemented"})
 _REFUSABLE = frozenset(map(np.dtype, ("int32", "int64", "object")))
 # What onnxruntime says, by exceptions as others, where memory is short.
 _OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
+OF_ONNXRUNTIME = frozenset(
+    {"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}
+    | {"SimplifiedLayerNormalization"}
+)
+"""Operators that onnxruntime runs in ONNX's domain, and ONNX does not have."""
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
@@ -122,6 +128,7 @@ class ForeignRunner:
         try:
             import onnxruntime
         except ImportError as error:
+            _check_known(self._part)
             is_absent = isinstance(error, ModuleNotFoundError) and error.name == "onnxruntime"
             why = "is not installed (pip install onnxruntime)" if is_absent else f"cannot be imported ({error})"
             raise MissingRuntimeError(
@@ -254,6 +261,19 @@ def _run_error(error: Exception, unfit: str, message: str, read: Sequence[Any]) 
 def _arrays(part: ForeignPart) -> Mapping[str, Array]:
     """Return the constants of a part, all of which are known once it runs."""
     return {name: array for name, array in part.constants.items() if isinstance(array, np.ndarray)}
+
+
+def _check_known(part: ForeignPart) -> None:
+    """Check that onnxruntime, which is not there, would know the operators of ONNX's domain.
+
+    Raises:
+        InvalidModelError: It would not know one.
+    """
+    if part.model.proto.functions:
+        return
+    for node in part.nodes:
+        if node.domain == "" and not is_of_onnx(node.operator) and node.operator not in OF_ONNXRUNTIME:
+            raise InvalidModelError(f"node {node}: ONNX has no such operator")
 
 
 def _told(part: ForeignPart) -> str:

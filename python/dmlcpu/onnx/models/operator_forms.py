@@ -26,7 +26,7 @@ from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.shown_values import counted, nearest
 
-__all__ = ["check_forms", "forms_of", "unknown_part"]
+__all__ = ["check_forms", "forms_of", "is_of_onnx", "unknown_part"]
 
 # What onnxruntime has, and some exporters write, in models of versions that ONNX has them not in: anything goes there.
 _ALWAYS_IN_ONNXRUNTIME: Final = frozenset(
@@ -236,6 +236,11 @@ def forms_of(operator: str) -> tuple[OperatorForm, ...]:
         operator: Its name, behind that of its domain if it has one, as in the file.
     """
     return tuple(_parsed(line, operator) for line in _lines().get(operator, ()))
+
+
+def is_of_onnx(operator: str) -> bool:
+    """Return whether ONNX has an operator; of those that are known onnx is not asked, which reads all its schemas."""
+    return bool(forms_of(operator)) or onnx.defs.has(operator)
 
 
 @cache

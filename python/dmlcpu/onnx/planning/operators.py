@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import onnx
-
 from dmlcpu.errors import BindingError, InvalidModelError, MissingRuntimeError
 from dmlcpu.onnx.foreign.custom_operators import custom_operators, why_not_run
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.model import Model
-from dmlcpu.onnx.models.operator_forms import forms_of
+from dmlcpu.onnx.models.operator_forms import is_of_onnx
 from dmlcpu.onnx.planning.plans import Plan
 from dmlcpu.onnx.rules import RULES
 
@@ -33,7 +31,7 @@ def check_operators(model: Model, plan_without_run: Callable[[], Plan]) -> None:
     """
     without_rule = [node for node in model.nodes if (node.domain, node.operator) not in RULES]
     custom = custom_operators(without_rule, model.proto)
-    unknown = [node for node in without_rule if node.domain == "" and not _is_of_onnx(node.operator)]
+    unknown = [node for node in without_rule if node.domain == "" and not is_of_onnx(node.operator)]
     if not (custom or unknown or (without_rule and not has_onnxruntime())):
         return
     try:
@@ -50,8 +48,3 @@ def check_operators(model: Model, plan_without_run: Callable[[], Plan]) -> None:
     else:
         if custom and plan.rest is not None:
             raise MissingRuntimeError(why_not_run(custom))
-
-
-def _is_of_onnx(operator: str) -> bool:
-    """Return whether ONNX has an operator; of those that are known onnx is not asked, which reads all its schemas."""
-    return bool(forms_of(operator)) or onnx.defs.has(operator)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.refusals import NotNative, NotValid
 
 __all__ = ["ConvolutionWindow", "DepthWindow", "Window", "automatic_padding", "spatial_attributes", "window_of"]
 
@@ -108,15 +108,16 @@ def spatial_attributes(
     """Return the strides and the dilations of so many spatial axes, and their padding, all starts before all ends.
 
     Raises:
-        NotNative: They are not as many as the axes, or out of range, or the kernel is, or another one is told.
+        NotValid: They are not as many as the axes, or another kernel is told.
+        NotNative: They are out of range, or the kernel is.
     """
     given, ones = node.attributes, (1,) * rank
     strides, dilations = tuple(given.get("strides", ones)), tuple(given.get("dilations", ones))
     padding = tuple(given.get("pads", (0,) * 2 * rank))
     if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
-        raise NotNative("attributes that do not fit the number of spatial axes")
+        raise NotValid("got attributes that do not fit the number of its spatial axes")
     if tuple(given.get("kernel_shape", kernel)) != tuple(kernel):
-        raise NotNative("a kernel shape that is not the filter's")
+        raise NotValid(f"got kernel_shape {tuple(given['kernel_shape'])}, expected the filter's {tuple(kernel)}")
     if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
         raise NotNative("a stride, dilation or kernel below 1, or negative padding")
     return strides, dilations, padding
