@@ -209,7 +209,9 @@ def test_left_to_onnxruntime(random_numbers: np.random.Generator, case: str) -> 
 def test_rows_that_do_not_fit(random_numbers: np.random.Generator) -> None:
     weights, builder = Blocks(random_numbers, 64, 33, 4, 32, False), Builder()
     builder.output(weights.add_to(builder, builder.input("float32", (3, 65))), "float32")
-    message = r"^node MatMulNBits_0: shapes \(3, 65\) and \(64, 33\) do not fit together$"
+    message = (
+        r"^node com\.microsoft\.MatMulNBits \(MatMulNBits_0\): shapes \(3, 65\) and \(64, 33\) do not fit together$"
+    )
     with pytest.raises(dmlcpu.InvalidModelError, match=message):
         dmlcpu.InferenceSession(builder.build())
 

@@ -167,10 +167,10 @@ def test_what_a_later_onnxruntime_may_know(node: str, told: str) -> None:
 @pytest.mark.usefixtures("runtime")
 def test_values_of_attributes(node: str, told: str) -> None:
     operator, node = node.split(" ")[0], node.replace("~", '"')
-    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator}_0 \({operator}\): {re.escape(told)}"):
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \({operator}_0\): {re.escape(told)}"):
         opened(f"y = {node}")
     branch = f"then_branch = b () => (float[1] y) {{ [named] y = {node} }}, else_branch = c () => (y) {{ y = Neg(x) }}"
-    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node named \({operator}\): {re.escape(told)}"):
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \(named\): {re.escape(told)}"):
         opened(f"y = If <{branch}> (t)")
 
 
@@ -252,7 +252,7 @@ def test_an_output_that_an_operator_does_not_have() -> None:
 
 
 def test_an_attribute_that_is_there_twice() -> None:
-    with pytest.raises(dmlcpu.InvalidModelError, match=r"^node Conv_0 \(Conv\): two of its attributes have one name$"):
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"^node Conv \(Conv_0\): two of its attributes have one name$"):
         opened("y = Conv <group = 1, group = 1> (x, w)")
 
 
@@ -364,3 +364,13 @@ def test_operands_are_counted_as_onnx_and_onnxruntime_count_them() -> None:
                 (form.output_counts, schema.min_output, schema.max_output),
             ):
                 assert (counts.start, min(counts.stop - 1, 2**31 - 1)) == (least, most), schema.name
+
+
+@pytest.mark.parametrize(("domain", "told"), [("", "ONNX's own domain"), ("my.company", "the domain 'my.company'")])
+def test_domains_that_are_not_imported(domain: str, told: str) -> None:
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in "xy"]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"], domain=domain)
+    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("other", 1)])
+    with pytest.raises(dmlcpu.InvalidModelError, match=f"Relu .Relu_0.: the model imports no operators of {told}$"):
+        dmlcpu.InferenceSession(model.SerializeToString())

@@ -49,12 +49,12 @@ NAMES = {
     "Softmax": "node 0",
     "between": "node 0",
     "axis": "node 0",
-    "inner_count": "node If_",
-    "in_then": "node If_",
-    "in_else": "node If_",
-    "read": "node If_",
-    "inner_initializer": "node If_",
-    "LeakyRelu": "node If_",
+    "inner_count": "node If (If_3)",
+    "in_then": "node If (If_3)",
+    "in_else": "node If (If_3)",
+    "read": "node If (If_3)",
+    "inner_initializer": "node If (If_3)",
+    "LeakyRelu": "node If (If_3)",
     "own_function": "node 1",
     "own_alpha": "node 1",
     "own_input": "function",
@@ -91,7 +91,7 @@ def test_an_attribute_of_a_model_without_functions() -> None:
     builder = Builder()
     builder.output(builder.node("Softmax", [builder.input("float32", (3,))], axis=0), "float32")
     file = builder.build().replace(b"\x04axis", b"\x04\xffxis")
-    with pytest.raises(dmlcpu.InvalidModelError, match=r"node Softmax_0 \(Softmax\): b'\\xffxis' is not UTF-8$"):
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"node Softmax \(Softmax_0\): b'\\xffxis' is not UTF-8$"):
         dmlcpu.InferenceSession(file)
 
 

@@ -154,7 +154,7 @@ def test_lengths_without_a_name_may_differ() -> None:
         builder.output(
             builder.quantized(builder.node("Add", [value, np.zeros((5, 4), np.float32)]), 0.5, np.uint8(9)), "uint8"
         )
-    told = r"^node Add_0: shapes \(2, 4\) and \(5, 4\) do not fit together; fed: x \(2, 4\), y \(3, 4\)$"
+    told = r"^node Add \(Add_0\): shapes \(2, 4\) and \(5, 4\) do not fit together; fed: x \(2, 4\), y \(3, 4\)$"
     with pytest.raises(dmlcpu.BindingError, match=told):
         dmlcpu.InferenceSession(builder.build()).run(
             None, {"x": np.zeros((2, 4), np.float32), "y": np.zeros((3, 4), np.float32)}

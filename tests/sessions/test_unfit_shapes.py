@@ -47,7 +47,7 @@ def between_two(operator: str, a: tuple[Any, ...], b: tuple[Any, ...], **attribu
 def test_lengths_that_do_not_fit_are_the_fault_of_who_feeds_them(
     operator: str, a: tuple[int, ...], b: tuple[int, ...], attributes: dict[str, Any], told: str
 ) -> None:
-    told = f"node {operator}_0: shapes {told}"
+    told = f"node {operator} ({operator}_0): shapes {told}"
     free = dmlcpu.InferenceSession(between_two(operator, (None,) * len(a), (None,) * len(b), **attributes))
     for _ in range(3):  # the same plan, or another one
         with pytest.raises(dmlcpu.BindingError) as caught:
@@ -70,7 +70,7 @@ def test_lengths_that_do_not_fit_a_constant() -> None:
         if length == 4:
             assert session.run(None, zeros(x=(length,), fixed=(2,)))[0].shape == (2, 2)
             continue
-        told = rf"^node Reshape_0: shapes \({length},\) and \(2, 2\) do not fit together; fed: x \({length},\)$"
+        told = rf"^node Reshape \(Reshape_0\): shapes \({length},\) and \(2, 2\) do not fit .*; fed: x \({length},\)$"
         with pytest.raises(dmlcpu.BindingError, match=told):
             session.run(None, zeros(x=(length,), fixed=(2,)))
 
@@ -82,7 +82,7 @@ def test_lengths_that_no_plan_is_made_for() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "onnxruntime", None)
         session = dmlcpu.InferenceSession(builder.build())
-        told = r"^node Reshape_0: shapes \(1,\) and \(2, 2\) do not fit together; planned for: x \(1,\)$"
+        told = r"^node Reshape \(Reshape_0\): shapes \(1,\) and \(2, 2\) do not fit together; planned for: x \(1,\)$"
         with pytest.raises(dmlcpu.BindingError, match=told):
             session.partitions()
 

@@ -362,5 +362,5 @@ def test_counts_that_runtimes_would_divide_by_are_refused(count: int, within: bo
     model = onnx.helper.make_model(
         make_graph([node], "graph", inputs, [y]), opset_imports=[onnx.helper.make_opsetid("", 17)]
     )
-    with pytest.raises(dmlcpu.InvalidModelError, match=rf"node bad \(DepthToSpace\): got blocksize \[{count}\]"):
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"node DepthToSpace \(bad\): got blocksize \[{count}\]"):
         dmlcpu.InferenceSession(model.SerializeToString())

@@ -169,7 +169,7 @@ class ModelValues:
             except NotNative as reason:
                 reasons[node.name] = str(reason)
                 if isinstance(reason, NotFitting):
-                    self.unfit[node.name] = f"node {node.name}: {reason}"
+                    self.unfit[node.name] = f"node {node}: {reason}"
                 remaining.append(node)
                 continue
             for name, value in zip(filter(None, node.outputs), results, strict=False):

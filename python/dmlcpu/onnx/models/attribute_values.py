@@ -58,7 +58,7 @@ def check_values(
     """
     names = [attribute.name for attribute in attributes]
     if not _LOOKED_AT.isdisjoint(names) and (wrong := _what_is_wrong(proto, names, attributes)):
-        raise InvalidModelError(f"node {name} ({proto.op_type}): {wrong}")
+        raise InvalidModelError(f"node {proto.op_type} ({name}): {wrong}")
     for graph in subgraphs:
         for node in graph.node:
             within = node.attribute[:]

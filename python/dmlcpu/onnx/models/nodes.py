@@ -105,16 +105,17 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
         name = f"{name}_{index}"
     taken.add(name)
     if domain not in versions:
-        raise InvalidModelError(f"node {name}: the model imports no operators of the domain {domain!r}")
+        whose = f"operators of the domain {domain!r}" if domain else "operators of ONNX's own domain"
+        raise InvalidModelError(f"node {operator} ({name}): the model imports no {whose}")
     try:
         attributes = {attribute.name: _attribute(attribute) for attribute in given}
     except Exception as error:  # whatever a malformed attribute makes onnx raise
-        raise InvalidModelError(f"node {name} ({operator}): {error}") from None
+        raise InvalidModelError(f"node {operator} ({name}): {error}") from None
     if len(attributes) < len(given):
-        raise InvalidModelError(f"node {name} ({operator}): two of its attributes have one name")
+        raise InvalidModelError(f"node {operator} ({name}): two of its attributes have one name")
     subgraphs = graphs_within(given)
     if subgraphs or bytes in map(type, attributes):
-        check_node_texts(f"{name} ({operator})", (*attributes, *texts_of_subgraphs(subgraphs)))
+        check_node_texts(f"{operator} ({name})", (*attributes, *texts_of_subgraphs(subgraphs)))
     if subgraphs or not CHECKED.isdisjoint(attributes):
         check_values(name, proto, given, subgraphs)
     reads = _reads(inputs, subgraphs)
