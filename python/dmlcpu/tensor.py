@@ -174,7 +174,8 @@ def data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
     """
     data_type = _known_data_type(dtype)
     if data_type is None:
-        raise TypeError(f"no tensor data type is {dtype!r}; expected one of {', '.join(_DATA_TYPES)}, in native order")
+        order = "" if dtype.isnative else ", in the machine's byte order"
+        raise TypeError(f"no tensor data type is {dtype}; expected one of {', '.join(_DATA_TYPES)}{order}")
     return data_type
 
 
@@ -342,7 +343,10 @@ class TensorDesc:
         if not a.flags.c_contiguous:
             whole = [stride >= 0 and stride % a.itemsize == 0 for stride in a.strides]
             if not all(exact or size == 1 for exact, size in zip(whole, a.shape, strict=True)):
-                raise ValueError(f"strides of {a.strides} bytes are not whole elements of {a.itemsize} going forward")
+                is_backwards = any(stride < 0 and size > 1 for stride, size in zip(a.strides, a.shape, strict=True))
+                what = "negative ones" if is_backwards else f"fractions of an element of {a.itemsize} bytes"
+                told = f"{what} cannot be described; np.ascontiguousarray(a) packs it"
+                raise ValueError(f"a: got strides of {a.strides} bytes; {told}")
             # The stride of an axis of length 1 is never applied; numpy may hold anything there.
             strides = [s // a.itemsize if exact else 0 for s, exact in zip(a.strides, whole, strict=True)]
         return cls(data_type, a.shape or (1,), strides=strides, flags=flags)

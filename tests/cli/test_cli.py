@@ -16,7 +16,6 @@ import pytest
 import dmlcpu
 from command_line import (
     KEYWORDS,
-    MODELS,
     PHOTO,
     ROOT,
     failed,
@@ -46,39 +45,17 @@ def test_readme_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -
         assert succeeded(*shlex.split(command)[2:]) == expected
 
 
-@pytest.mark.parametrize("form", ["qdq", "qop"])
-def test_run_writes_what_the_session_returns(random_numbers: np.random.Generator, tmp_path: Path, form: str) -> None:
-    model = MODELS / f"keyword_spotting.{form}.onnx"
-    feed = random_numbers.standard_normal((1, 50, 10, 1)).astype(np.float32)
-    np.save(tmp_path / "x.npy", feed)
-    session = dmlcpu.InferenceSession(model)
-    [expected] = session.run(None, {"input0": feed})
-    told = succeeded(
-        "run", model, "--input", f"input0={tmp_path / 'x.npy'}", "--output", tmp_path / "y.npz", "--top", 3
-    )
-    assert told.splitlines()[-1] == f"{tmp_path / 'y.npz'} is written"
-    with np.load(tmp_path / "y.npz") as archive:
-        assert archive.files == ["output0"]
-        np.testing.assert_array_equal(archive["output0"], expected)
-    best = [line.split() for line in told.splitlines()[4:7]]
-    order = np.argsort(-expected[0], kind="stable")[:3]
-    assert best == [[str(index), f"{expected[0, index]:.4f}"] for index in order]
-
-
-@pytest.mark.parametrize("name", ["o", "o.txt", "o.v1.npy"])
-def test_run_writes_no_archive_of_another_ending(tmp_path: Path, name: str) -> None:
-    """But as numpy's savez does."""
-    told = succeeded("run", KEYWORDS, PHOTO, "--output", tmp_path / name)
-    assert told.splitlines()[-1] == f"{tmp_path / name}.npz is written"
-    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.npz"]
-
-
 @pytest.mark.parametrize("command", ["run", "bench", "info", "check", "profile"])
 def test_help_tells_what_options_take(command: str) -> None:
     told = succeeded(command, "--help")
     options = [line for line in told.splitlines() if line.startswith("  --")]
     assert not [line for line in options if "<list" in line or "range>" in line]
     assert any(line.startswith("  --threads N ") for line in options)
+
+
+def test_summaries_of_commands_are_whole() -> None:
+    """As long as the list of them is wide."""
+    assert succeeded("--help").count("...") == 1  # that of the usage
 
 
 @pytest.mark.parametrize("command", ["run", "check", "profile"])

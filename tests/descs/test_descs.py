@@ -251,6 +251,24 @@ def test_from_array_refuses_what_a_desc_cannot_say(value: Any, error: type[Excep
         TensorDesc.from_array(value)
 
 
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(3, np.float32)[::-1], "a: got strides of (-4,) bytes; negative ones cannot be described; np.asc"),
+        (
+            np.zeros(3, [("a", "u1"), ("b", "<u2")])["b"],
+            "a: got strides of (3,) bytes; fractions of an element of 2",
+        ),
+        (np.zeros(3, complex), "no tensor data type is complex128; expected one of float32, float16, uint32, "),
+        (np.zeros(3, ">f4"), "no tensor data type is >f4; expected one of float32, float16, uint32, "),
+    ],
+)
+def test_from_array_says_what_it_cannot(array: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}") as raised:
+        TensorDesc.from_array(array)
+    assert str(raised.value).endswith(", in the machine's byte order") == (array.dtype == ">f4")
+
+
 class Exported:
     """Something that is no array of numpy, and exports its memory."""
 

@@ -167,7 +167,14 @@ def test_an_instruction_set_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -
         dmlcpu.InferenceSession(doubled())
 
 
+def test_inputs_that_a_model_has_not() -> None:
+    with pytest.raises(dmlcpu.BindingError, match=r"^values: got input 'x', expected none at all$"):
+        dmlcpu.InferenceSession(doubled()).partitions(values={"x": 1})
+
+
 def test_sources_that_are_none() -> None:
+    with pytest.raises(ValueError, match=r"^path_or_bytes: the path is empty$"):
+        dmlcpu.InferenceSession("")
     model = onnx.load_model_from_string(doubled())
     with pytest.raises(
         TypeError, match="path_or_bytes: got an object of type ModelProto, expected a path or bytes, such"

@@ -18,8 +18,8 @@ Inputs: TypeAlias = Annotated[
     typer.Option(
         "--input",
         metavar="NAME=FILE",
-        help="a .npy file, an .npz file with an array of this name, a tensor of ONNX (.pb) or an image; just FILE if "
-        "the model has one input",
+        help="a .npy file, an .npz file with an array of this name, or with one array, a tensor of ONNX (.pb) or an "
+        "image; just FILE if the model has one input",
     ),
 ]
 Shapes: TypeAlias = Annotated[

@@ -43,9 +43,9 @@ def command(
     threads: Threads = 0,
     isa: Isa = "",
 ) -> None:
-    """Write a trace of the quickest of some runs, and show its steps, the longest first.
+    """Write a trace of the quickest of some runs, step by step.
 
-    Inputs that are not given are random.
+    Its steps are shown, the longest first. Inputs that are not given are random.
     """
     session = opened_session(model, isa, threads)
     given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))

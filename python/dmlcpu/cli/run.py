@@ -31,7 +31,10 @@ def command(
             "becomes int8, UINT4 uint8, FLOAT8 and BFLOAT16 float32",
         ),
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", help="classes to show of an output of scores", min=0)] = 5,
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="classes to show of an output that is a row of scores; 5 by default", min=0),
+    ] = None,
     mean: Mean = "0",
     std: Std = "1",
     scale: Scale = 1 / 255,
@@ -52,9 +55,11 @@ def command(
     rows = [(name, shape_text(array.shape), str(array.dtype)) for name, array in results.items()]
     print_table([Column("output", words=True), Column("shape", words=True), Column("type", words=True)], rows)
     for name, array in results.items():
-        if top and _are_scores(array):
-            classes = [(str(index), _score_text(score)) for index, score in _best(array, top)]
+        if top != 0 and _are_scores(array):
+            classes = [(str(index), _score_text(score)) for index, score in _best(array, 5 if top is None else top)]
             print_table([Column(f"class ({name})"), Column("score")], classes)
+    if top and not any(map(_are_scores, results.values())):
+        typer.echo(f"--top {top}: no output is a single row of scores", err=True)
     if output is not None:
         path = output if output.suffix == ".npz" else output.with_name(f"{output.name}.npz")  # as numpy's savez
         _write(path, results)

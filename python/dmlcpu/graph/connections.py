@@ -56,6 +56,11 @@ def _error(field: str, got: str, expected: str) -> InvalidDescError:
     return InvalidDescError(f"graph: {field}: got {got}, expected {expected}", None, field)
 
 
+def _indices(count: int) -> str:
+    """Return which indices there are of so many things, in words."""
+    return f"one from 0 to {shown(count - 1)}" if count > 0 else "none"
+
+
 def _check_name(field: str, name: Any) -> None:
     if name is None:
         return
@@ -161,7 +166,7 @@ class _Connector:
             raise _error(field, f"{shown(node)} as node", f"the index of {kind}, below {len(self._nodes)}")
         if type(index) is not int or not 0 <= index < len(tensors[node]):
             got = f"{shown(index)} among the {what} of node {node}"
-            raise _error(field, got, f"one below {len(tensors[node])}")
+            raise _error(field, got, _indices(len(tensors[node])))
         tensor = tensors[node][index]
         if tensor.desc is None:
             raise _error(field, f"{tensor.name} of node {node}", "a tensor that its operator was created with")
@@ -179,7 +184,7 @@ class _Connector:
         for field, edge in self._edges("input_edges", InputGraphEdgeDesc):
             if type(edge.graph_input_index) is not int or not 0 <= edge.graph_input_index < self._desc.input_count:
                 got = f"{shown(edge.graph_input_index)} as graph input"
-                raise _error(field, got, f"one below {shown(self._desc.input_count)}")
+                raise _error(field, got, _indices(self._desc.input_count))
             self._feed(field, edge)
         for field, edge in self._edges("intermediate_edges", IntermediateGraphEdgeDesc):
             tensor = self._feed(field, edge)
@@ -222,7 +227,7 @@ class _Connector:
         for field, edge in self._edges("output_edges", OutputGraphEdgeDesc):
             index = edge.graph_output_index
             if type(index) is not int or not 0 <= index < self._desc.output_count or index in edges:
-                expected = f"each of those below {shown(self._desc.output_count)} once"
+                expected = f"each {_indices(self._desc.output_count).removeprefix('one ')} once"
                 raise _error(field, f"{shown(index)} as graph output", expected)
             self._tensor(field, self._outputs, edge.from_node_index, edge.from_node_output_index)
             edges[index] = edge

@@ -234,7 +234,8 @@ def check_names(argument: str, given: Mapping[str, Any], expected: Collection[st
         raise BindingError(f"{argument}: got {_kind(given)}, expected a mapping from names of inputs: {names}")
     for name in given:
         if name not in expected:
-            raise BindingError(f"{argument}: got input {name!r}, expected one of {', '.join(expected) or 'none'}", name)
+            told = f"one of {', '.join(expected)}" if expected else "none at all"
+            raise BindingError(f"{argument}: got input {name!r}, expected {told}", name)
 
 
 def given_value(value: ValueInfo, values: Mapping[str, Any]) -> Array:

@@ -28,6 +28,7 @@ def checked_source(source: Any) -> str | bytes:
 
     Raises:
         TypeError: It is neither.
+        ValueError: The path is empty.
     """
     if isinstance(source, bytes):
         return source
@@ -36,7 +37,10 @@ def checked_source(source: Any) -> str | bytes:
         form = "bytes(...) of it" if isinstance(source, bytearray | memoryview) else next(forms, "")
         hint = form and f", such as {form}"
         raise TypeError(f"path_or_bytes: got an object of type {type(source).__name__}, expected a path or bytes{hint}")
-    return fspath(source)
+    path = fspath(source)
+    if not path:  # which pathlib takes for the working directory
+        raise ValueError("path_or_bytes: the path is empty")
+    return path
 
 
 def checked_device(device: Any, options: SessionOptions) -> Device:

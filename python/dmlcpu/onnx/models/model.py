@@ -135,8 +135,10 @@ def load_model(
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
         except _UNREADABLE as error:
             absent = absent_file(proto, Path(source).parent)
-            told = f"there is no {absent!r} beside it, which holds weights of its" if absent else str(error)
-            raise InvalidModelError(f"{source}: its external data cannot be read: {told}") from None
+            told = f"its external data cannot be read: {error}"
+            if absent:
+                told = f"the file {absent!r}, which holds some of its weights, is missing"
+            raise InvalidModelError(f"{source}: {told}") from None
     if lengths is not None:
         lengths.fix(proto.graph)
     try:
