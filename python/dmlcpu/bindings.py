@@ -22,7 +22,7 @@ from dmlcpu.schema import place_of
 from dmlcpu.shown_values import counted
 from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
 
-__all__ = ["WITHOUT_MASK", "BindingResolver", "TensorBinding", "as_array", "has_masked_elements"]
+__all__ = ["WITHOUT_MASK", "BindingResolver", "TensorBinding", "as_array", "has_masked_elements", "is_other_form"]
 
 WITHOUT_MASK = "one without masked elements, such as its filled()"
 """What is expected in place of an array that has some."""
@@ -137,15 +137,30 @@ class TensorBinding:
         return f"{name} of shape {shape}, {layout}, or contiguous 1-D with at least {counted(elements, 'element')}"
 
     def cast_told(self, array: np.ndarray[Any, Any]) -> str:
-        """Say how an input of wider numbers of a kind becomes one that fits; "" of anything else, such as codes."""
+        """Say how an input of wider numbers of a kind becomes one that fits; "" of anything else, such as codes.
+
+        So do objects, and numbers in the other byte order.
+        """
         assert self.desc is not None
         if self.output or is_four_bits(self.desc.data_type):
             return ""
         wanted, given = dtype_of(self.desc.data_type), array.dtype
         are_of_a_kind = (given.kind == "f") == (wanted.kind == "f") and given.kind in "iuf"
-        if given.itemsize <= wanted.itemsize or not are_of_a_kind:
+        if not (are_of_a_kind and given.itemsize > wanted.itemsize) and not is_other_form(given, wanted):
             return ""
-        return f"; nothing is cast: np.asarray(x, np.{wanted.name})"
+        return f"; nothing is cast: {_asarray(self.desc)}"
+
+
+def is_other_form(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Return whether elements may be those of a type in another form: objects, or in the other byte order."""
+    return given.kind == "O" or (not given.isnative and given.newbyteorder("=") == wanted)
+
+
+def _asarray(desc: TensorDesc | None) -> str:
+    """Return the call that makes an array of a tensor's type, in words."""
+    if desc is None or is_four_bits(desc.data_type):
+        return "np.asarray"
+    return f"np.asarray(x, np.{dtype_of(desc.data_type).name})"
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
@@ -312,7 +327,7 @@ class BindingResolver:
             got = f"an object of type {type(value).__name__}"
             told = "; nothing is converted"
             if type(value) in _NUMBERS:
-                told += ", but np.asarray makes an array of numbers"
+                told += f", but {_asarray(tensor.desc)} makes an array of numbers"
             else:
                 got += f" ({error})"
             raise self._error(tensor.name, got, tensor.expectation() + told) from error

@@ -158,7 +158,8 @@ def test_no_array(desc: dmlcpu.OperatorDesc, name: str) -> None:
         message = caller.assert_refused(name, **{name: value})
         assert "nothing is converted" in message or " of shape " in message
     message = caller.assert_refused(name, **{name: caller.flat(name).tolist()})
-    assert message.endswith("; nothing is converted, but np.asarray makes an array of numbers")
+    told = f"np.asarray(x, np.{caller.flat(name).dtype})"
+    assert message.endswith(f"; nothing is converted, but {told} makes an array of numbers")
 
 
 class Untrue(np.ndarray[Any, Any]):
@@ -199,6 +200,8 @@ def test_wrong_type(desc: dmlcpu.OperatorDesc, name: str) -> None:
         message = caller.assert_refused(name, **{name: value})
         assert f"got {value.dtype} of shape" in message
         assert f"expected {caller.flat(name).dtype} of shape" in message
+        if name not in caller.outputs and (value.dtype == "O" or not value.dtype.isnative):
+            assert message.endswith(f"; nothing is cast: np.asarray(x, np.{caller.flat(name).dtype})")
 
 
 @pytest.mark.parametrize(("desc", "name"), FIELDS)

@@ -165,7 +165,13 @@ LAST = "if its channels come last, pass input.transpose"
             "quantize_linear",
             (BYTE_SWAPPED, 1.0),
             f"quantize_linear: input: got elements of {BYTE_SWAPPED.dtype!r}, expected float32 or float16 or int32, "
-            "in the machine's byte order",
+            f"in the machine's byte order; nothing is cast: np.asarray(input, np.{BYTE_SWAPPED.dtype.name})",
+        ),
+        (
+            "quantize_linear",
+            (X, np.array([0.5], object)),
+            "quantize_linear: scale: got elements of dtype('O'), expected float32 or float16; nothing is cast: "
+            "np.asarray(scale, np.float32)",
         ),
         (
             "dequantize",

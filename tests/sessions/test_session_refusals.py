@@ -93,6 +93,8 @@ def test_strings_are_numpys_of_either_kind() -> None:
             dmlcpu.BindingError, match=r"'x': got .* of shape \(2,\), expected float32 of shape \(2,\)$"
         ):
             session.run(None, {"t": words, "x": given})
+    with pytest.raises(dmlcpu.BindingError, match=r"; nothing is cast: np\.asarray\(x, np\.float32\)$"):
+        session.run(None, {"t": words, "x": x.astype(object)})
     with pytest.raises(
         dmlcpu.BindingError, match=r"'t': got float32 of shape \(2,\), expected strings of shape \(2,\)$"
     ):

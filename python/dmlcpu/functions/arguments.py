@@ -111,7 +111,18 @@ class Arguments:
             return data_type_of(dtype)
         except TypeError:
             order = "" if dtype.isnative else ", in the machine's byte order"
-            raise self.error(name, f"elements of {dtype!r}", f"{self._dtypes(name)}{order}") from None
+            hint = self._hint(name, dtype)
+            raise self.error(name, f"elements of {dtype!r}", f"{self._dtypes(name)}{order}{hint}") from None
+
+    def _hint(self, name: str, dtype: np.dtype[Any]) -> str:
+        """Return how objects, and numbers in the other byte order, become what an argument may be; "" of others."""
+        if name.startswith("out"):  # it is written
+            return ""
+        field = tensors_by_argument(self.desc_type.operator_type)[name]
+        types = field.support_at(HIGHEST_FEATURE_LEVEL).data_types
+        known = [dtype_of(data_type) for data_type in types if not is_four_bits(data_type)]
+        wanted = np.dtype(np.float32) if dtype.kind == "O" else dtype.newbyteorder("=")
+        return f"; nothing is cast: np.asarray({name}, np.{wanted.name})" if wanted in known else ""
 
     def _dtypes(self, name: str) -> str:
         """Return the numpy types that the operator takes in an argument, in words."""

@@ -107,7 +107,7 @@ def _hint(array: Array, value: ValueInfo) -> str:
     """Return how an array becomes one that fits, where its numbers are of another type, or its axes others."""
     if array.dtype == value.dtype:
         return "" if value.shape is None else _axes_hint(array.shape, value.shape)
-    are_numbers = array.dtype.kind in "biuf" and value.dtype.kind in "biuf"
+    are_numbers = array.dtype.kind in "biufO" and value.dtype.kind in "biuf"
     if not are_numbers or not fits(array.shape, value.shape):
         return ""
     return f"; nothing is cast: np.asarray(x, np.{value.dtype.type.__name__})"
