@@ -86,6 +86,16 @@ def test_the_fields_of_descs_are_those_of_the_tables() -> None:
     assert told == known
 
 
+def test_algorithms_of_convolutions_are_told_of() -> None:
+    source = (ROOT / "cpp" / "operators" / "convolution" / "convolution_choice.cpp").read_text(encoding="utf-8")
+    table = source.split("kAlgorithms[] = {")[1].split("};")[0]
+    made = {*re.findall(r"make_(\w+)", table)}
+    text = (DOCS / "convolution.md").read_text(encoding="utf-8").split("Convolutions are written")[0]
+    assert {*re.findall(r"`(\w+_convolution)`", text)} == made
+    counts = {9: "nine", 10: "ten", 11: "eleven"}
+    assert f" {counts[len(made)]} algorithms" in text
+
+
 def test_folders_of_the_native_sources_are_told_of() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`cpp/operators/.*?) \|", text, re.MULTILINE)

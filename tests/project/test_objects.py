@@ -1,7 +1,7 @@
 """Nothing leaks from a kernel file that is compiled for one instruction set into code that runs on others.
 
 An inline function or template that two files emit is kept once by the linker, perhaps in the version that the CPU at
-hand cannot run. Kernel files are compiled here without optimisation, so that whatever could be emitted is.
+hand cannot run. Kernel files are compiled here without optimization, so that whatever could be emitted is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def compiled(build: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def objects(entries: list[dict[str, str]]) -> dict[Path, Path]:
-    """The object of each kernel file, and of the dispatcher, without optimisation."""
+    """The object of each kernel file, and of the dispatcher, without optimization."""
     files = {Path(entry["file"]): Path(entry["output"]) for entry in entries}
     return {
         file.relative_to(KERNELS).with_suffix(""): output for file, output in files.items() if KERNELS in file.parents

@@ -225,6 +225,7 @@ class CompiledGraph(CompiledOperator):
     def profile(self, /, **bindings: Any) -> tuple[Any, tuple[StepTime, ...]]:
         """Run the graph once, as ``dispatch`` does; return its outputs and when each step ran.
 
+        It writes no file, as a session's ``profile`` does: that is ``write_trace``.
         ``describe`` and ``write_trace`` tell the times of the last profile. Of graphs dispatched for the first time
         they include what happens once: memory is touched, threads are started.
 

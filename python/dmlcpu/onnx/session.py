@@ -327,6 +327,8 @@ class InferenceSession:
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any] | None = None) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
 
+        Outputs are not returned, as those of a graph's ``profile`` are.
+
         Args:
             path: The file to write.
             input_feed: As for ``run``; by default zeros, free lengths as ``partitions`` has them before a run.

@@ -29,7 +29,7 @@ using __mmask64 = std::uint64_t;
 
 enum { _CMP_LT_OQ = 17, _CMP_LE_OQ = 18, _CMP_NLT_UQ = 21, _CMP_GE_OQ = 29 };
 
-// Kernels that call these are compiled without optimisation (CMakeLists.txt), under which nothing is inlined but by
+// Kernels that call these are compiled without optimization (CMakeLists.txt), under which nothing is inlined but by
 // force: each of these is a call, and a loop.
 #pragma GCC push_options
 #pragma GCC optimize("O2")
