@@ -69,14 +69,24 @@ def test_shares_of_codes_over_several_axes(random_numbers: np.random.Generator, 
     assert "QUANTIZED_SOFTMAX" in [step.type for step in part.steps]
 
 
-def test_shares_in_codes_of_a_tiny_scale() -> None:
-    """They are those of floats: the operator on codes takes exponentials below 2^-80 for 0."""
+@pytest.mark.parametrize(
+    ("scale", "row", "output_scale", "expected"),
+    [
+        (0.25, [0, 2, 255], 1e-28, [2, 3, 255]),
+        (0.2, [250, 200, 150, 100], 1e-10, [255, 255, 21, 0]),
+        (0.2, [250, 200, 150, 100], 1e-15, [255, 255, 255, 94]),
+    ],
+)
+def test_shares_in_codes_of_a_tiny_scale(
+    scale: float, row: list[int], output_scale: float, expected: list[int]
+) -> None:
+    """They are those of floats: the operator on codes rounds exponentials to multiples of 2^-31."""
     builder = Builder()
-    x = builder.dequantized(builder.input("uint8", (1, 3)), 0.25, np.uint8(0))
-    builder.output(builder.quantized(builder.node("Softmax", [x]), 1e-28, np.uint8(0)), "uint8")
-    model, feeds = builder.build(), {"x": np.uint8([[0, 2, 255]])}
+    x = builder.dequantized(builder.input("uint8", (1, len(row))), scale, np.uint8(0))
+    builder.output(builder.quantized(builder.node("Softmax", [x]), output_scale, np.uint8(0)), "uint8")
+    model, feeds = builder.build(), {"x": np.uint8([row])}
     assert_like_onnxruntime(model, feeds, 1)
-    assert dmlcpu.InferenceSession(model).run(None, feeds)[0].tolist() == [[2, 3, 255]]
+    assert dmlcpu.InferenceSession(model).run(None, feeds)[0].tolist() == [expected]
 
 
 @pytest.mark.parametrize("attributes", [{"axis": axis, "p": p} for axis in (0, 1, -1) for p in (1, 2)] + [{}], ids=str)

@@ -72,27 +72,82 @@ std::int64_t total(const SumsOfPowers& sums) noexcept {
   return (high << 16) + sum_of(_mm256_cvtps_epi32(sums.low_units()));
 }
 
-CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
-  constexpr std::size_t kMostAtOnce = SumsOfPowers::kMost * kLanes;
-  const std::uint8_t maximum = maximum_code(row.input, row.count, row.input_flip);
+// Sums of up to 256 exponentials in each lane, as integers in their unit: modulo 2^32, and of all but the lowest bytes.
+struct SumsOfUnits {
+  static constexpr std::size_t kMost = 256;
+  __m256i sum_u32x8 = _mm256_setzero_si256(), high_u32x8 = _mm256_setzero_si256();
+
+  void add(__m256i units_u32x8) noexcept {
+    sum_u32x8 = _mm256_add_epi32(sum_u32x8, units_u32x8);
+    high_u32x8 = _mm256_add_epi32(high_u32x8, _mm256_srli_epi32(units_u32x8, 8));
+  }
+
+  // Of all lanes. The lowest bytes add up to 255 * 256 at most.
+  std::int64_t total() const noexcept {
+    const __m256i lowest_i32x8 = _mm256_sub_epi32(sum_u32x8, _mm256_slli_epi32(high_u32x8, 8));
+    const __m256i even_u64x4 = _mm256_and_si256(high_u32x8, _mm256_set1_epi64x(0xffffffff));
+    const __m256i pairs_u64x4 = _mm256_add_epi64(even_u64x4, _mm256_srli_epi64(high_u32x8, 32));
+    const __m128i both_u64x2 =
+        _mm_add_epi64(_mm256_castsi256_si128(pairs_u64x4), _mm256_extracti128_si256(pairs_u64x4, 1));
+    const std::int64_t high = _mm_cvtsi128_si64(both_u64x2) + _mm_extract_epi64(both_u64x2, 1);
+    return (high << 8) + sum_of(lowest_i32x8);
+  }
+};
+
+// The sum of exponentials that are not kept, in their unit: as integers, which take fewer operations.
+std::int64_t sum_of_units(const CodeSoftmaxRow& row, std::uint8_t maximum) noexcept {
+  alignas(32) std::uint32_t units[256];
+  const __m256 by_unit_f32x8 = _mm256_set1_ps(1.0F / kExponentialUnit);
+  for (std::size_t i = 0; i < 256; i += kLanes) {  // 1 becomes 2^31, as what is too large is converted to 0x80000000
+    const __m256i of_i_u32x8 = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(row.exponentials + i), by_unit_f32x8));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(units + i), of_i_u32x8);
+  }
   const __m128i maximum_u8x16 = _mm_set1_epi8(static_cast<char>(maximum));
-  float* kept = row.powers;
+  const __m128i flip_u8x16 = _mm_set1_epi8(static_cast<char>(row.input_flip));
+  std::int64_t sum = 0;
+  std::size_t i = 0;
+  while (i + kLanes <= row.count) {
+    const std::size_t left = row.count - i,
+                      end = left < SumsOfUnits::kMost * kLanes ? row.count : i + SumsOfUnits::kMost * kLanes;
+    SumsOfUnits sums;
+    for (; i + kLanes <= end; i += kLanes) {
+      const __m128i given_u8x16 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row.input + i));
+      const __m128i below_u8x16 = _mm_sub_epi8(maximum_u8x16, _mm_xor_si128(given_u8x16, flip_u8x16));
+      sums.add(_mm256_i32gather_epi32(reinterpret_cast<const int*>(units), _mm256_cvtepu8_epi32(below_u8x16), 4));
+    }
+    sum += sums.total();
+  }
+  for (; i < row.count; ++i) sum += units[static_cast<std::uint8_t>(maximum - (row.input[i] ^ row.input_flip))];
+  return sum;
+}
+
+// The same of exponentials that are kept, which are floats.
+std::int64_t sum_of_kept(const CodeSoftmaxRow& row, std::uint8_t maximum) noexcept {
+  constexpr std::size_t kMostAtOnce = SumsOfPowers::kMost * kLanes;
+  const __m128i maximum_u8x16 = _mm_set1_epi8(static_cast<char>(maximum));
   std::int64_t sum = 0;
   for (std::size_t begin = 0; begin < row.count; begin += kMostAtOnce) {
     const std::size_t count = row.count - begin < kMostAtOnce ? row.count - begin : kMostAtOnce;
+    float* kept = row.powers + begin;
     SumsOfPowers sums;
     for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) __attribute__((always_inline)) {
       const Floats power = powers(row, begin + i, lanes, maximum_u8x16);
       sums.add(power);
-      if (kept == nullptr) return;
-      lanes == kLanes ? store(kept + begin + i, power) : store_first(kept + begin + i, lanes, power);
+      lanes == kLanes ? store(kept + i, power) : store_first(kept + i, lanes, power);
     });
     sum += total(sums);
   }
+  return sum;
+}
+
+CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
+  const std::uint8_t maximum = maximum_code(row.input, row.count, row.input_flip);
+  const std::int64_t sum = row.powers == nullptr ? sum_of_units(row, maximum) : sum_of_kept(row, maximum);
   return {maximum, static_cast<float>(sum) * kExponentialUnit};
 }
 
-// Quotients by the reciprocals of the sum and of the scale; avx512_vnni.cpp has the proof.
+// Quotients by the reciprocals of the sum and of the scale; kernels/codes/softmax_codes_avx512_vnni.inl.h has the
+// proof.
 template <bool by_reciprocal>
 void write_codes(const CodeShares& run) noexcept {
   const Floats sum = spread(run.sum), scale = spread(run.output_scale);
@@ -144,9 +199,22 @@ inline void write_column_codes(const CodeSoftmaxColumns& columns, std::size_t j,
     const Floats q0 = fused(power, reciprocal, power * rest);
     return bounded_quotient(fused(fused(negated(q0), sum, power), reciprocal, q0), of_scale);
   };
-  for (std::size_t i = 0; i < count; ++i, output += step) {
-    store_tail(output, lanes, to_unsaturated(scaled(powers[i]), zero_point_i32x8), flip_u8x32);
+  const auto unsaturated = [&](std::size_t i) __attribute__((always_inline)) {
+    return to_unsaturated(scaled(powers[i]), zero_point_i32x8);
+  };
+  const auto store_half = [&](__m128i codes_u8x16) {  // of two places
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(output), codes_u8x16);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(output + step), _mm_unpackhi_epi64(codes_u8x16, codes_u8x16));
+    output += 2 * step;
+  };
+  std::size_t i = 0;
+  for (; lanes == kLanes && i + 4 <= count; i += 4) {
+    const __m256i codes_u8x32 = _mm256_xor_si256(
+        saturate_in_order(unsaturated(i), unsaturated(i + 1), unsaturated(i + 2), unsaturated(i + 3)), flip_u8x32);
+    store_half(_mm256_castsi256_si128(codes_u8x32));
+    store_half(_mm256_extracti128_si256(codes_u8x32, 1));
   }
+  for (; i < count; ++i, output += step) store_tail(output, lanes, unsaturated(i), flip_u8x32);
 }
 
 // 8 rows from j on, or fewer.

@@ -37,10 +37,10 @@ constexpr std::array<double, 14> kSeries = [] {
   return series;
 }();
 
-// e^x rounded to float32 for |x| <= 104, by a sequence of float64 operations that is the same on every CPU, as that of
-// a C library need not be: e^x = 2^n * e^r, |r| <= log(2) / 2, e^r by its series to some 2^-51. So the result is the
-// float32 nearest to e^x, unless e^x lies as close to the middle of two. n stands in the lowest bits of its sum with
-// 1.5 * 2^52. NaN passes.
+// e^x rounded to float32 for x from -23 to 0, by a sequence of float64 operations that is the same on every CPU, as
+// that of a C library need not be: e^x = 2^n * e^r, |r| <= log(2) / 2, e^r by its series to some 2^-51. So the result
+// is the float32 nearest to e^x, unless e^x lies as close to the middle of two. n stands in the lowest bits of its sum
+// with 1.5 * 2^52. A double, as more is computed of it.
 inline double exponential(double x) {
   const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52;
   const double n = shifted - 0x1.8p52;
@@ -56,6 +56,8 @@ constexpr std::size_t kLongRow = 768;
 // Rows of 9 take 46 ns each by themselves and 7 as columns, to which they are transposed (AVX-512); rows of 80 89 and
 // 108 (AVX2).
 constexpr std::size_t kMostNeighbours = 64;
+// Rows of fewer have less codes than there are exponentials: 16 take 39 ns by themselves, and 57 together.
+constexpr std::size_t kLeastTogether = 33;
 
 // e^(-i * |scale|) for every difference i of two codes, as a float32 and then as a multiple of 2^-31, half to even: 0
 // where it is below some 2^-32, as what masks hide is. A scale that is no number counts as 0. Beyond 23 the exponential
@@ -65,13 +67,13 @@ CodeExponentials exponentials_of(float scale) {
   const int within = step * 255.0 > 23.0 ? static_cast<int>(23.0 / step) + 1 : 256;
   CodeExponentials table{};
   std::array<std::uint32_t, 256> units{};
-  for (std::size_t i = 0; i < static_cast<std::size_t>(within); ++i) {
-    const double rounded = exponential(-static_cast<double>(i) * step) * 0x1p31 + 0x1p52;
-    units[i] = static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(rounded));  // the lowest bits of the sum
+  for (int i = 0; i < within; ++i) {
+    const double rounded = exponential(-i * step) * 0x1p31 + 0x1p52;
+    units[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(rounded));
+    table.values[i] = static_cast<float>((rounded - 0x1p52) * 0x1p-31);
   }
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    table.values[i] = static_cast<float>(units[i]) * kExponentialUnit;
-    for (std::size_t byte = 0; byte < 4; ++byte) table.bytes[byte][i] = static_cast<std::uint8_t>(units[i] >> 8 * byte);
+  for (std::size_t byte = 0; byte < 4; ++byte) {
+    for (std::size_t i = 0; i < 256; ++i) table.bytes[byte][i] = static_cast<std::uint8_t>(units[i] >> 8 * byte);
   }
   return table;
 }
@@ -81,14 +83,14 @@ class QuantizedSoftmax final : public CompiledOperator {
   QuantizedSoftmax(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target(),
-              softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)),
+              results_of_softmax(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)),
         look_up_(target().kernels().table->look_up) {
     check_code_parameters(desc(), kInputCodes);
     check_code_parameters(desc(), kOutputCodes);
   }
 
   std::string describe() const override {
-    const bool are_together = !rows_.are_columns() && target().kernels().softmax_rows != nullptr;
+    const bool are_together = !rows_.are_columns() && takes_rows_together(1.0F);
     const bool are_long = !are_together && rows_.length() >= kLongRow;
     return std::string("algorithm: 256 exponentials, then by rows maximum, sum, quotients") +
            (are_together || are_long ? " of 256 codes" : "") +
@@ -136,7 +138,8 @@ class QuantizedSoftmax final : public CompiledOperator {
   }
 
   bool takes_rows_together(float output_scale) const {
-    return target().kernels().softmax_rows != nullptr && output_scale >= 0x1p-64F && output_scale <= 0x1p64F;
+    return target().kernels().softmax_rows != nullptr && rows_.length() >= kLeastTogether && output_scale >= 0x1p-64F &&
+           output_scale <= 0x1p64F;
   }
 
   void run_columns(const RowParameters& parameters, const TensorPointers& tensors) const {

@@ -18,7 +18,7 @@ class Softmax final : public CompiledOperator {
   Softmax(OperatorDesc&& operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target(),
-              softmax_rows(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)) {}
+              results_of_softmax(desc(), desc().tensor(kInput), desc().tensor(kOutput), kMostNeighbours)) {}
 
   std::string describe() const override {
     return std::string("algorithm: maximum, exponentials and sum, ") + (is_logarithm() ? "differences" : "quotients") +

@@ -23,8 +23,8 @@ from dmlcpu.onnx.values import AffineTable, Deferred, Operand, Table, Tensor, Va
 __all__ = ["RULES"]
 
 
-# Of the output. The operator on codes takes exponentials below 2^-80 for 0.
-_LEAST_SCALE: Final = np.float32(2**-64)
+# Of the output. The operator on codes rounds exponentials to multiples of 2^-31: 2^-12 of a code here.
+_LEAST_SCALE: Final = np.float32(2**-20)
 
 
 class Softmax(Deferred):
