@@ -22,7 +22,7 @@ from dmlcpu.schema import place_of
 from dmlcpu.shown_values import counted
 from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
 
-__all__ = ["WITHOUT_MASK", "BindingResolver", "TensorBinding", "as_array", "has_masked_elements", "is_other_form"]
+__all__ = ["WITHOUT_MASK", "BindingResolver", "TensorBinding", "as_array", "has_masked_elements"]
 
 WITHOUT_MASK = "one without masked elements, such as its filled()"
 """What is expected in place of an array that has some."""
@@ -146,12 +146,12 @@ class TensorBinding:
             return ""
         wanted, given = dtype_of(self.desc.data_type), array.dtype
         are_of_a_kind = (given.kind == "f") == (wanted.kind == "f") and given.kind in "iuf"
-        if not (are_of_a_kind and given.itemsize > wanted.itemsize) and not is_other_form(given, wanted):
+        if not (are_of_a_kind and given.itemsize > wanted.itemsize) and not _is_other_form(given, wanted):
             return ""
         return f"; nothing is cast: {_asarray(self.desc)}"
 
 
-def is_other_form(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def _is_other_form(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     """Return whether elements may be those of a type in another form: objects, or in the other byte order."""
     return given.kind == "O" or (not given.isnative and given.newbyteorder("=") == wanted)
 

@@ -15,7 +15,7 @@ import pytest
 import dmlcpu
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.onnx import model_values
-from dmlcpu.onnx.absent_names import INSTEAD
+from dmlcpu.onnx.absent_names import INSTEAD, OF_DIRECTML
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.schema import FieldKind
 from onnx_models import Builder, assert_like_onnxruntime, coded, floats
@@ -51,6 +51,19 @@ def test_names_of_onnxruntime_are_here_or_not_as_the_guide_says() -> None:
     assert {name: place for names, place in rows for name in re.findall(r"`(\w+)`", names)} == INSTEAD
     for name in INSTEAD:
         assert not any(hasattr(place, name) for place in places), name
+
+
+def test_names_of_directml_are_what_the_guide_says() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    table = text.split("| DirectML's object | here |\n| --- | --- |\n")[1].split("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()]
+    assert {name: place for names, place in rows for name in re.findall(r"`(\w+)`", names)} == OF_DIRECTML
+    for name, place in OF_DIRECTML.items():
+        with pytest.raises(AttributeError, match=rf"^module 'dmlcpu' has no attribute '{name}'; DirectML's is "):
+            getattr(dmlcpu, name)
+        for expression in re.findall(r"`(\w+)", place):
+            owners = (dmlcpu, dmlcpu.CompiledOperator)
+            assert expression in ("device", "compiled") or any(hasattr(owner, expression) for owner in owners)
 
 
 def test_the_rule_that_is_shown_is_one(monkeypatch: pytest.MonkeyPatch, random_numbers: np.random.Generator) -> None:

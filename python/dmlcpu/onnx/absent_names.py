@@ -1,11 +1,11 @@
-"""What onnxruntime has and dmlcpu has not, and what takes its place: told where a program asks for it."""
+"""What onnxruntime and DirectML call otherwise, or dmlcpu has not, and what takes its place: told who asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["INSTEAD", "absent_attribute"]
+__all__ = ["INSTEAD", "OF_DIRECTML", "absent_attribute"]
 
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "`run` takes numpy and DLPack arrays, and returns new arrays": (
@@ -73,11 +73,31 @@ _PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "`dmlcpu.__version__`, `dmlcpu.info()`": ("get_build_info", "get_version_string"),
     "results do not depend on chance, but for operators of chance that onnxruntime runs": ("set_seed",),
+    "keep onnxruntime for quantizing: sessions open what it writes": ("datasets", "quantization", "tools"),
     "nothing takes its place: use the names of the package itself": ("capi",),
 }
 
 INSTEAD: Final[Mapping[str, str]] = {name: place for place, names in _PLACES.items() for name in names}
 """What to use, by the name that onnxruntime has for what is not here."""
+
+OF_DIRECTML: Final[Mapping[str, str]] = {
+    "DMLCreateDevice": "`Device(feature_level)`",
+    "DMLCreateDevice1": "`Device(feature_level)`",
+    "IDMLDevice": "`Device`",
+    "IDMLOperator": "`Operator`, made by `device.create_operator(desc)`",
+    "IDMLCompiledOperator": "`CompiledOperator`, made by `device.compile_operator(operator)`",
+    "IDMLOperatorInitializer": "`compiled.initialize(...)`, once, where inputs are flagged OWNED_BY_DML",
+    "IDMLBindingTable": "the keywords of `initialize` and `dispatch`, which take arrays",
+    "IDMLCommandRecorder": "`compiled.dispatch(...)`, which has run when it returns",
+    "DML_BUFFER_TENSOR_DESC": "`TensorDesc(data_type, sizes)`",
+    "DML_TENSOR_DESC": "`TensorDesc(data_type, sizes)`",
+    "DML_TENSOR_DATA_TYPE": "`TensorDataType`",
+    "DML_OPERATOR_DESC": "`OperatorDesc`, whose classes are the operators",
+    "DML_FEATURE_LEVEL": "`FeatureLevel`",
+    "DML_GRAPH_DESC": "`GraphDesc`, for `device.compile_graph(desc)`",
+    "DMLX": "`GraphBuilder` and `input_tensor`: functions called on expressions add operators",
+}
+"""What things are here, by DirectML's names for them."""
 
 
 def absent_attribute(owner: str, name: str, holder: Any) -> AttributeError:
@@ -88,6 +108,9 @@ def absent_attribute(owner: str, name: str, holder: Any) -> AttributeError:
         name: The attribute.
         holder: The object that was asked.
     """
-    place = INSTEAD.get(name)
-    told = f"; onnxruntime's is not here: {place.replace('`', '')}" if place else ""
+    told = ""
+    if place := INSTEAD.get(name):
+        told = f"; onnxruntime's is not here: {place.replace('`', '')}"
+    elif place := OF_DIRECTML.get(name):
+        told = f"; DirectML's is here: {place.replace('`', '')}"
     return AttributeError(f"{owner} has no attribute {name!r}{told}", name=name, obj=holder)
