@@ -117,6 +117,14 @@ def test_folders_of_the_native_sources_are_told_of() -> None:
     assert folders - told == set()
 
 
+def test_families_of_kernels_are_told_of() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("| family | computes |\n")[1].split("\n\n")[0]
+    told = [name for row in table.splitlines()[1:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    families = {header.stem for header in ROOT.glob("cpp/kernels/*/*.h") if header.stem == header.parent.name}
+    assert len(told) == len(set(told))
+    assert set(told) == families
+
+
 def test_lines_keep_to_120_columns() -> None:
     """Those of tables, which cannot be broken, do not."""
     texts = [text for folder in (".", "docs", "bench/shapes", "examples/*") for text in ROOT.glob(f"{folder}/*.md")]
