@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["ATTRIBUTES", "FUNCTIONS", "Attributes", "output_sizes"]
+__all__ = ["ATTRIBUTES", "FUNCTIONS", "Attributes", "output_sizes", "planes_apart"]
 
 Attributes = Mapping[str, Sequence[int]]
 
@@ -28,3 +28,10 @@ def output_sizes(sizes: Sequence[int], attributes: Attributes) -> tuple[int, ...
     numbers = zip(sizes[2:], *(attributes[name] for name in names), strict=True)
     spatial = ((size + start + end - (w - 1) * d - 1) // step + 1 for size, w, step, d, start, end in numbers)
     return (*sizes[:2], *spatial)
+
+
+def planes_apart(sizes: tuple[int, ...], gap: int) -> tuple[int, ...]:
+    """The strides of planes with a gap behind each, and one of the columns in a row of {N, C, H, W}."""
+    _, channels, rows, columns = sizes
+    plane = rows * columns + gap
+    return (channels * plane, plane, columns, 1)

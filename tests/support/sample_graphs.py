@@ -20,6 +20,7 @@ from dmlcpu import (
     TensorDataType,
     TensorDesc,
     TensorFlags,
+    _core,
 )
 from dmlcpu.graph.native_graph import NativeGraph
 
@@ -27,7 +28,9 @@ __all__ = [
     "Devices",
     "Rng",
     "add_point_convolution",
+    "bound_graph",
     "codes",
+    "dequantize_desc",
     "dequantize_graph",
     "operator_node",
     "permuting_filter",
@@ -113,3 +116,24 @@ def dequantize_graph(device: Device, constant: Any = b"\x00\x00\x00\x3f", **chan
         intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 1)],
     )
     return replace(desc, **changes)
+
+
+def dequantize_desc(**changes: Any) -> dmlcpu.ElementWiseDequantizeLinearOperatorDesc:
+    """Of four codes, with a scale for all."""
+    tensors: dict[str, Any] = {
+        "input_tensor": TensorDesc(TensorDataType.UINT8, (4,)),
+        "scale_tensor": TensorDesc(TensorDataType.FLOAT32, (4,), strides=(0,)),
+        "output_tensor": TensorDesc(TensorDataType.FLOAT32, (4,)),
+    }
+    return dmlcpu.ElementWiseDequantizeLinearOperatorDesc(**tensors | changes)
+
+
+def bound_graph(
+    graph: _core.GivenGraph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar"
+) -> _core.BoundGraph:
+    """A graph as the native module binds it, whose bindings Python does not resolve."""
+
+    def not_called(*_: Any) -> Any:
+        raise AssertionError
+
+    return _core.bind_graph(graph, isa, 1, not_called, lambda *results: results, None, predecessor)
