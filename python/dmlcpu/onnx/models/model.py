@@ -31,7 +31,7 @@ from dmlcpu.onnx.models.other_formats import format_of
 from dmlcpu.onnx.models.rewritten_graph import RewrittenGraph
 from dmlcpu.onnx.models.serialized import without_large_constants
 from dmlcpu.onnx.models.tensor_protos import LARGEST_RANK, absent_file, constant_of, has_external_data, make_dense
-from dmlcpu.onnx.models.texts import check_texts
+from dmlcpu.onnx.models.texts import check_initializer_names, check_texts
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 
@@ -184,6 +184,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], parsed: in
     constants: Mapping[str, Array] = {
         tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)
     }
+    check_initializer_names(constants)
     widened = with_float32(proto, constants) if to_run else None
     constants = constants if widened is None else widened
     if to_run:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.subgraphs import graphs_within
 
-__all__ = ["check_node_texts", "check_texts", "texts_of_subgraphs"]
+__all__ = ["check_initializer_names", "check_node_texts", "check_texts", "texts_of_subgraphs"]
 
 
 def check_texts(model: onnx.ModelProto) -> None:
-    """Check the names in a model, but for those of its graph's nodes, which are checked as they are read.
+    """Check the names in a model, but for its graph's nodes and initializers, which are checked as they are read.
 
     Raises:
         InvalidModelError: One is not UTF-8.
     """
     _check("a domain that the model imports", [entry.domain for entry in model.opset_import])
     graph = model.graph
-    _check("an initializer", [tensor.name for tensor in graph.initializer])
     _check("an initializer", [sparse.values.name for sparse in graph.sparse_initializer])
     _check("an input", _texts_of_values(graph.input))
     _check("an output", _texts_of_values(graph.output))
@@ -35,6 +34,16 @@ def check_texts(model: onnx.ModelProto) -> None:
         for node in function.node:
             _check(f"function {function.name!r}", _texts_of_node(node))
             _check(f"function {function.name!r}", texts_of_subgraphs(graphs_within(node.attribute)))
+
+
+def check_initializer_names(names: Collection[str]) -> None:
+    """Check the names of initializers.
+
+    Raises:
+        InvalidModelError: One is not UTF-8.
+    """
+    if bytes in map(type, names):
+        _check("an initializer", names)
 
 
 def check_node_texts(node: str, texts: Iterable[str]) -> None:
