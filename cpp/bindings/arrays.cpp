@@ -199,6 +199,12 @@ bool is_plain_array(PyObject* object) {
          is_native(py::reinterpret_borrow<py::array>(object).dtype());
 }
 
+bool is_unmasked_array(PyObject* object) {
+  if (Py_TYPE(object) == py::detail::npy_api::get().PyArray_Type_) return true;
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  return py::isinstance<py::array>(object) && PyObject_HasAttrString(type, "mask") == 0;
+}
+
 bool is_plain_scalar(PyObject* object) {
   return PyObject_TypeCheck(object, numpy_scalar_type) != 0 && !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
 }
@@ -225,7 +231,7 @@ std::size_t forward_span_bytes(const py::array& array) {
 }
 
 void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {
-  if (is_plain_array(object)) {
+  if (is_unmasked_array(object)) {
     held = py::reinterpret_borrow<py::object>(object);
     return rule.accept(py::reinterpret_borrow<py::array>(object));
   }

@@ -62,6 +62,8 @@ TensorLayout tensor_layout(const pybind11::array& array);
 // Whether an object is an array of numpy's own class in the machine's byte order, or a scalar of one of numpy's own
 // types.
 bool is_plain_array(PyObject* object);
+// Any array all of whose elements count: those of numpy's masked arrays, a subclass that has a mask, may not.
+bool is_unmasked_array(PyObject* object);
 bool is_plain_scalar(PyObject* object);
 
 // What a dictionary has of a name, kept alive, or nothing. The dictionary may be the caller's, from which another

@@ -118,7 +118,7 @@ bool BoundGraph::bind_packed(const py::dict& inputs, Bound& bound) const {
   for (const Binding& binding : bound_) {
     if (binding.rule.layout.output) continue;
     const auto& array = bound.held.emplace_back(item_of(inputs, binding.name));
-    if (!array || !is_plain_array(array.ptr())) return false;  // elements of a masked one may count for nothing
+    if (!array || !is_unmasked_array(array.ptr())) return false;
     bound.pointers[binding.value] = binding.rule.accept_packed(py::reinterpret_borrow<py::array>(array));
     if (bound.pointers[binding.value] == nullptr) return false;
     ++used;

@@ -176,7 +176,8 @@ def has_masked_elements(value: Any) -> bool:
     if type(value) is np.ndarray:
         return False
     ma = sys.modules.get("numpy.ma")  # who has a masked array has imported it, and nobody else is made to
-    return ma is not None and isinstance(value, ma.MaskedArray) and bool(ma.is_masked(value))
+    # isinstance would ask the value for its class, which a foreign object may answer by any exception.
+    return ma is not None and issubclass(type(value), ma.MaskedArray) and bool(ma.is_masked(value))
 
 
 class BindingResolver:

@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import numpy.ma  # loaded, its arrays are looked for
 import pytest
 from numpy.typing import NDArray
 
