@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable
@@ -67,6 +68,21 @@ def test_any_number_of_threads_gives_the_same_bits(
         assert same_bits(dispatched(operator, **inputs_of(desc)), expected[desc.operator_type])
 
 
+HAS_GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+@pytest.mark.skipif(HAS_GIL, reason="this Python always has a GIL")
+def test_the_gil_stays_off() -> None:
+    """Importing a module that does not say that it is safe without turns it on."""
+    check = "import sys, dmlcpu; print(sys._is_gil_enabled())"
+    run = subprocess.run([sys.executable, "-c", check], stdout=subprocess.PIPE, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+needs_gil = pytest.mark.skipif(not HAS_GIL, reason="this Python has no GIL")
+
+
+@needs_gil
 def test_the_gil_is_released() -> None:
     """A Python thread goes on while a dispatch lasts: it never waits for most of it."""
     desc = changed(
@@ -85,6 +101,7 @@ def test_the_gil_is_released() -> None:
     assert longest_pause_during(lambda: operator.dispatch(**inputs)) < 1 / 2
 
 
+@needs_gil
 def test_the_gil_is_released_while_a_graph_is_compiled() -> None:
     nodes, layout = 20_000, (int(dmlcpu.TensorDataType.FLOAT32), (1,), None)
     values = [(int(ValueKind.INPUT), "x", *layout)]
