@@ -126,6 +126,7 @@ def load_model(
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError(f"{source}: {format_of(rest) or 'it has no graph'}")
     check_texts(proto)
+    has_checked_names = len(proto.functions) > 0
     # Functions are copied to where they are called, and files beside it are read into it.
     grows = len(proto.functions) > 0
     large = {**large, **make_dense(proto, to_run)}
@@ -145,7 +146,7 @@ def load_model(
         without_calls(proto)
     except (RecursionError, DecodeError) as error:
         raise InvalidModelError(f"{source}: graphs in too many others: {error}") from None
-    return _checked(proto, large, None if grows else len(rest), to_run)
+    return _checked(proto, large, None if grows else len(rest), to_run, has_checked_names)
 
 
 def _bytes_of(file: Path) -> bytes | memoryview:
@@ -175,7 +176,9 @@ def _read(file: bytes | memoryview, to_run: bool) -> tuple[bytes, Mapping[int, m
     return bytes(file) if rest is None else rest, large
 
 
-def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], parsed: int | None, to_run: bool) -> Model:
+def _checked(
+    proto: onnx.ModelProto, large: Mapping[int, memoryview], parsed: int | None, to_run: bool, has_checked_names: bool
+) -> Model:
     """Check a proto that was parsed from so many bytes, or from others than it has now."""
     if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
         proto.opset_import.add(domain=_ALWAYS_IMPORTED, version=1)
@@ -195,7 +198,8 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], parsed: in
             proto.CopyFrom(whole)
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
-    nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
+    protos = enumerate(proto.graph.node)
+    nodes = tuple(node_of(index, node, versions, names, has_checked_names) for index, node in protos)
     check_forms(nodes, versions)
     outputs = tuple(output_info(value) for value in proto.graph.output)
     returned = [value.name for value in outputs]

@@ -81,7 +81,9 @@ class Node:
         return replace(self, inputs=tuple(inputs), reads=reads, proto=proto, **changed)
 
 
-def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken: set[str]) -> Node:
+def node_of(
+    index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken: set[str], has_checked_names: bool = True
+) -> Node:
     """Return a node as it was read.
 
     Args:
@@ -89,6 +91,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
         proto: The node.
         versions: Of the operators that the model imports, by domain.
         taken: The names of other nodes, to which its own is added.
+        has_checked_names: Whether all in it are known to be UTF-8, as in graphs of nodes that were read before.
 
     Raises:
         InvalidModelError: What it says does not fit together.
@@ -97,7 +100,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     own_name, operator, domain = proto.name, proto.op_type, proto.domain
     inputs, outputs, given = tuple(proto.input[:]), tuple(proto.output[:]), proto.attribute[:]
     texts = own_name, operator, domain, *inputs, *outputs
-    if bytes in map(type, texts):  # as which protobuf returns what is no UTF-8
+    if not has_checked_names and bytes in map(type, texts):  # as which protobuf returns what is no UTF-8
         check_node_texts(f"{index}", texts)
     domain = short_domain(domain)
     name = own_name or f"{operator}_{index}"
@@ -114,7 +117,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     if len(attributes) < len(given):
         raise InvalidModelError(f"node {operator} ({name}): two of its attributes have one name")
     subgraphs = graphs_within(given)
-    if subgraphs or bytes in map(type, attributes):
+    if not has_checked_names and (subgraphs or bytes in map(type, attributes)):
         check_node_texts(f"{operator} ({name})", (*attributes, *texts_of_subgraphs(subgraphs)))
     if subgraphs or not CHECKED.isdisjoint(attributes):
         check_values(name, proto, given, subgraphs)

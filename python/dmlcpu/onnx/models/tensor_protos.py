@@ -15,6 +15,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.nibbles import packed_length, unpacked
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.onnx.models.texts import check_initializer_names
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["LARGEST_RANK", "absent_file", "array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
@@ -177,6 +178,7 @@ def make_dense(model: onnx.ModelProto, to_run: bool) -> Mapping[int, memoryview]
     held = 0
     for part in (model.graph, *model.functions):
         for graph in _graphs_of(part):
+            check_initializer_names([sparse.values.name for sparse in graph.sparse_initializer])
             for sparse in graph.sparse_initializer:
                 dense = _dense_constant_of(sparse)
                 tensor = graph.initializer.add(
