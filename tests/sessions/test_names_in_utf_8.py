@@ -169,6 +169,21 @@ def test_graphs_in_nodes_of_a_model_without_functions() -> None:
                 dmlcpu.InferenceSession(other)
 
 
+def test_a_file_of_weights(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }
+    """)
+    weights = model.graph.initializer[0]
+    weights.CopyFrom(onnx.numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    path = tmp_path / "model.onnx"
+    onnx.save_model(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    dmlcpu.InferenceSession(path)
+    path.write_bytes(path.read_bytes().replace(b"\x0bweights.bin", b"\x0b\xffeights.bin"))
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"weights: b'\\xffeights.bin' is not UTF-8$"):
+        dmlcpu.InferenceSession(path)
+
+
 def test_an_attribute_of_a_model_without_functions() -> None:
     builder = Builder()
     builder.output(builder.node("Softmax", [builder.input("float32", (3,))], axis=0), "float32")

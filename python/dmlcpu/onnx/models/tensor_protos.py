@@ -15,7 +15,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.nibbles import packed_length, unpacked
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.models.subgraphs import graphs_within
-from dmlcpu.onnx.models.texts import check_initializer_names
+from dmlcpu.onnx.models.texts import check_file_names, check_initializer_names
 from dmlcpu.tensor import row_major_strides
 
 __all__ = ["LARGEST_RANK", "absent_file", "array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
@@ -109,12 +109,18 @@ def has_external_data(model: onnx.ModelProto) -> bool:
 
 
 def absent_file(model: onnx.ModelProto, folder: Path) -> str:
-    """Return the name of a file that a model has elements in and that is not in its folder; "" if all are there."""
+    """Return the name of a file that a model has elements in and that is not in its folder; "" if all are there.
+
+    Raises:
+        InvalidModelError: A name is not UTF-8.
+    """
     for tensor in tensors_of(model):
         if tensor.data_location == _EXTERNAL:
-            for entry in tensor.external_data:
-                if entry.key == "location" and not os.path.lexists(folder / entry.value):
-                    return str(entry.value)
+            places = [entry.value for entry in tensor.external_data if entry.key == "location"]
+            check_file_names(places)
+            for place in places:
+                if not os.path.lexists(folder / place):
+                    return str(place)
     return ""
 
 

@@ -9,7 +9,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.subgraphs import graphs_within
 
-__all__ = ["check_initializer_names", "check_node_texts", "check_texts", "texts_of_subgraphs"]
+__all__ = ["check_file_names", "check_initializer_names", "check_node_texts", "check_texts", "texts_of_subgraphs"]
 
 
 def check_texts(model: onnx.ModelProto) -> None:
@@ -36,6 +36,15 @@ def check_texts(model: onnx.ModelProto) -> None:
             texts += _texts_of_node(node)
             texts += _texts_of_attributes(node.attribute[:])
         _check(f"function {function.name!r}", texts)
+
+
+def check_file_names(names: Collection[str]) -> None:
+    """Check the names of files that hold elements of a model.
+
+    Raises:
+        InvalidModelError: One is not UTF-8.
+    """
+    _check("a file with some of the model's weights", names)
 
 
 def check_initializer_names(names: Collection[str]) -> None:
