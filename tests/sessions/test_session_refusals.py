@@ -108,6 +108,7 @@ def test_strings_are_numpys_of_either_kind() -> None:
         ("uint4", [[0, 15]], [[-1], [16]]),
         ("bfloat16", [[1.0, 2.5], [1, -(2**40)], [float("-inf")], [float("nan")], []], [[1e300], ["1"]]),
         ("float8_e4m3fn", [[448.0, -448], [float("nan")]], [[449.0], [float("inf")]]),
+        ("float8_e5m2", [[57344.0, True, -1], [float("nan")], [float("inf")]], [[1e300], ["1"]]),
     ],
 )
 def test_lists_of_numbers_for_types_that_numpy_lacks(name: str, held: list[Any], refused: list[Any]) -> None:
@@ -122,6 +123,12 @@ def test_lists_of_numbers_for_types_that_numpy_lacks(name: str, held: list[Any],
             checked_feeds([value], (), dict, {"x": numbers})
     with pytest.raises(dmlcpu.BindingError, match=rf", as numpy's arrays have it by ml_dtypes\.{name}$"):
         checked_feeds([value], (), dict, {"x": Broken(TypeError("no such type"))})
+    for given in (np.float32([1]), np.array([1.5], object), np.array([1], ml_dtypes.float8_e4m3)):
+        with pytest.raises(dmlcpu.BindingError, match=rf"; nothing is cast: np\.asarray\(x, ml_dtypes\.{name}\)$"):
+            checked_feeds([value], (), dict, {"x": given})
+    single = ValueInfo("x", np.dtype(np.float32), (None,))
+    with pytest.raises(dmlcpu.BindingError, match=r"; nothing is cast: np\.asarray\(x, np\.float32\)$"):
+        checked_feeds([single], (), dict, {"x": np.array([1], dtype)})
 
 
 def test_wrong_names_are_told_without_the_file(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.bindings import WITHOUT_MASK, as_array, has_masked_elements
+from dmlcpu.dtypes import is_of_ml_dtypes
 from dmlcpu.errors import BindingError
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.input_shapes import fits, shape_told
@@ -89,7 +90,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # a foreign object may raise anything
-        of = f", as numpy's arrays have it by ml_dtypes.{value.dtype.name}" if value.dtype.kind == "V" else ""
+        of = f", as numpy's arrays have it by {_named(value.dtype)}" if is_of_ml_dtypes(value.dtype) else ""
         message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}{of}"
         raise BindingError(message, value.name) from error
     if array.dtype != value.dtype:
@@ -107,10 +108,16 @@ def _hint(array: Array, value: ValueInfo) -> str:
     """Return how an array becomes one that fits, where its numbers are of another type, or its axes others."""
     if array.dtype == value.dtype:
         return "" if value.shape is None else _axes_hint(array.shape, value.shape)
-    are_numbers = array.dtype.kind in "biufO" and value.dtype.kind in "biuf"
+    given, wanted = ("f" if is_of_ml_dtypes(dtype) else dtype.kind for dtype in (array.dtype, value.dtype))
+    are_numbers = given in "biufO" and wanted in "biuf"
     if not are_numbers or not fits(array.shape, value.shape):
         return ""
-    return f"; nothing is cast: np.asarray(x, np.{value.dtype.type.__name__})"
+    return f"; nothing is cast: np.asarray(x, {_named(value.dtype)})"
+
+
+def _named(dtype: np.dtype[Any]) -> str:
+    """Return a type as it is written."""
+    return f"{'ml_dtypes' if is_of_ml_dtypes(dtype) else 'np'}.{dtype.type.__name__}"
 
 
 # Of images the orders of axes that frameworks have, as numpy's transpose takes them from the one to the other.
@@ -150,6 +157,8 @@ def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
         return array
     if not array.size:  # an empty list is one of FLOAT64 to numpy
         return array.astype(dtype)
+    if is_of_ml_dtypes(dtype):
+        return _of_ml_dtypes(array, dtype) if given in "biuf" else array
     if kind == "f" and given in "biuf":
         with np.errstate(over="ignore"):
             floats = array.astype(dtype)
@@ -157,7 +166,7 @@ def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
     if kind in "biu" and given in "biu":
         least, most = (0, 1) if kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         return array.astype(dtype) if least <= int(array.min()) <= int(array.max()) <= most else array
-    return _of_ml_dtypes(array, dtype) if kind == "V" and given in "biuf" else array
+    return array
 
 
 def _of_ml_dtypes(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.dtypes import is_of_ml_dtypes
 from dmlcpu.errors import InvalidModelError
 
 __all__ = ["CONTAINERS", "tensor_dtype", "tensor_name", "type_name"]
@@ -45,7 +46,7 @@ def tensor_dtype(name: str) -> np.dtype[Any] | None:
         dtype = _dtype_of(onnx.TensorProto.DataType.Value(element.upper()))
     except ValueError:  # as an InvalidModelError is
         return None
-    return dtype if dtype.kind == "V" else None  # until 1.19 onnx had another one in its place
+    return dtype if is_of_ml_dtypes(dtype) else None  # until 1.19 onnx had another one in its place
 
 
 def type_name(value: onnx.ValueInfoProto) -> str:
