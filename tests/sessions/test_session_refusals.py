@@ -30,6 +30,11 @@ from onnx_models import Builder
         ),
         ({"x": [[1, 2, 3], [4, 5, -1]]}, r"input 'x': got int64 of shape \(2, 3\), from -1 to 5, expected uint8"),
         ({"x": [[1, 2, 3], [4, 5, 6.5]]}, r"input 'x': got float64 of shape \(2, 3\), from 1.0 to 6.5, expected uint8"),
+        ({"x": [[np.nan] * 3] * 2}, r"input 'x': got float64 of shape \(2, 3\), of NaN alone, expected uint8 of shape"),
+        (
+            {"x": [[np.nan, 2, 3]]},
+            r"input 'x': got float64 of shape \(1, 3\), from 2.0 to 3.0, expected uint8 of shape",
+        ),
         ({"x": [[1, 2, 3]]}, r"input 'x': got uint8 of shape \(1, 3\), expected uint8 of shape \(2, 3\)"),
         (
             {"x": X.astype(np.int64)},
@@ -104,11 +109,16 @@ def test_strings_are_numpys_of_either_kind() -> None:
 @pytest.mark.parametrize(
     ("name", "held", "refused"),
     [
-        ("int4", [[1, -8], [7, True]], [[8], [-9], [1.0]]),
+        ("int4", [[1, -8], [7, True]], [[8], [-9], [1.0], [float("nan")]]),
         ("uint4", [[0, 15]], [[-1], [16]]),
-        ("bfloat16", [[1.0, 2.5], [1, -(2**40)], [float("-inf")], [float("nan")], []], [[1e300], ["1"]]),
+        (
+            "bfloat16",  # 3.39e38 is nearer to its largest number than to the next power of 2
+            [[1.0, 2.5], [1, -(2**40)], [float("-inf"), 3.39e38, -3.39e38], [float("nan")], []],
+            [[1e300], [-3.4e38], ["1"]],
+        ),
         ("float8_e4m3fn", [[448.0, -448], [float("nan")]], [[449.0], [float("inf")]]),
-        ("float8_e5m2", [[57344.0, True, -1], [float("nan")], [float("inf")]], [[1e300], ["1"]]),
+        ("float4_e2m1fn", [[6.0, -0.5]], [[7.0], [float("nan")], [float("inf")]]),
+        ("float8_e5m2", [[57344.0, 61439.0, True, -1], [float("nan")], [float("inf")]], [[-61441], [1e300], ["1"]]),
     ],
 )
 def test_lists_of_numbers_for_types_that_numpy_lacks(name: str, held: list[Any], refused: list[Any]) -> None:

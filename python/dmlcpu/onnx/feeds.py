@@ -98,7 +98,8 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if array.dtype != value.dtype or not fits(array.shape, value.shape):
         got = shown(feed) if feed is None or isinstance(feed, str) else f"{array.dtype} of shape {array.shape}"
         if type(feed) in _NUMBERS and array.dtype != value.dtype and array.dtype.kind in "iuf":
-            got += f", from {np.nanmin(array)} to {np.nanmax(array)}"
+            told = array[~np.isnan(array)]
+            got += f", from {told.min()} to {told.max()}" if told.size else ", of NaN alone"
         hint = _hint(array, value) if type(feed) not in _NUMBERS else ""
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}{hint}", value.name)
     return np.array(array, order="C") if copy else _packed(array)
@@ -175,13 +176,19 @@ def _of_ml_dtypes(array: Array, dtype: np.dtype[Any]) -> Array:
     is_integer = "int" in dtype.name
     if is_integer and array.dtype.kind == "f":
         return array
-    limits = (ml_dtypes.iinfo if is_integer else ml_dtypes.finfo)(dtype)
-    is_finite = np.isfinite(array)
-    finite = array[is_finite]
-    if finite.size and not float(limits.min) <= float(finite.min()) <= float(finite.max()) <= float(limits.max):
-        return array
-    numbers = array.astype(dtype)
-    is_kept = np.array_equal(numbers[~is_finite].astype(np.float64), array[~is_finite], equal_nan=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = array.astype(dtype)
+        has_infinities = not is_integer and bool(np.isinf(np.array(np.inf).astype(dtype).astype(np.float64)))
+    made, is_finite = numbers.astype(np.float64), np.isfinite(array)
+    if has_infinities:
+        is_kept = bool(np.isfinite(made[is_finite]).all())
+    else:  # what is too large becomes the largest of some types
+        limits = (ml_dtypes.iinfo if is_integer else ml_dtypes.finfo)(dtype)
+        finite = array[is_finite]
+        is_kept = not finite.size or bool(
+            float(limits.min) <= float(finite.min()) <= float(finite.max()) <= float(limits.max)
+        )
+    is_kept = is_kept and np.array_equal(made[~is_finite], array[~is_finite], equal_nan=True)
     return numbers if is_kept else array  # not every type has infinities and NaN
 
 
