@@ -19,7 +19,7 @@ from dmlcpu.errors import BindingError, DmlError
 from dmlcpu.exported_arrays import view_to_write
 from dmlcpu.nibbles import packed, packed_length, unpacked
 from dmlcpu.schema import place_of
-from dmlcpu.shown_values import counted
+from dmlcpu.shown_values import counted, message_of
 from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
 
 __all__ = ["WITHOUT_MASK", "BindingResolver", "TensorBinding", "as_array", "has_masked_elements"]
@@ -330,7 +330,7 @@ class BindingResolver:
             if type(value) in _NUMBERS:
                 told += f", but {_asarray(tensor.desc)} makes an array of numbers"
             else:
-                got += f" ({error})"
+                got += f" ({message_of(error)})"
             raise self._error(tensor.name, got, tensor.expectation() + told) from error
 
     def _check(self, tensor: TensorBinding, array: np.ndarray[Any, Any]) -> None:

@@ -7,7 +7,7 @@ from enum import IntEnum, IntFlag
 
 import numpy as np
 
-__all__ = ["counted", "nearest", "repr_of", "shown"]
+__all__ = ["counted", "message_of", "nearest", "repr_of", "shown"]
 
 
 def shown(value: object) -> str:
@@ -49,6 +49,18 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     ('1 entry', '0 elements')
     """
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def message_of(error: BaseException) -> str:
+    """Return what an error says; of one that raises another where it is asked its type.
+
+    >>> message_of(ValueError("no array"))
+    'no array'
+    """
+    try:
+        return str(error)
+    except Exception:  # a foreign object may raise anything
+        return type(error).__name__
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from argument_forms import OnlyDLPack
+from argument_forms import Mute, OnlyDLPack
 from bound_arrays import (
     blank_outputs,
     compiled,
@@ -63,6 +63,7 @@ def no_arrays() -> Iterator[Any]:
     yield from (1, 1.0, True, 1j, "1", [1], (1,), {}, {1}, object(), np.ndarray, np.float32, range(3), iter([1]))
     yield from ([[1, 2], [3, 4]], dmlcpu, Hostile(), memoryview(bytearray(8)).cast("c"), lambda: None)
     yield from (HostileDLPack(RuntimeError("no")), HostileDLPack(BufferError("no")), HostileDLPack(None))
+    yield HostileDLPack(Mute())
     released = memoryview(b"1234")
     released.release()
     yield released

@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import dmlcpu
+from argument_forms import Broken, Mute
 from dmlcpu.onnx.feeds import checked_feeds, given_value
 from dmlcpu.onnx.models.model import ValueInfo
 from doubling_model import X, doubled, expected
@@ -60,21 +61,11 @@ def test_feeds_that_are_none(feeds: Any, message: str) -> None:
             call(None, feeds)
 
 
-class Broken:
-    """Raises something of its own where it is asked for its elements."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def __array__(self, *arguments: Any, **options: Any) -> Any:
-        raise self.error
-
-
 def test_objects_that_raise_anything() -> None:
     builder = Builder()
     builder.output(builder.node("Relu", [builder.input("float32", (3,))]), "float32")
     session = dmlcpu.InferenceSession(builder.build())
-    for error in (ZeroDivisionError("division"), KeyError("key"), OSError("disk")):
+    for error in (ZeroDivisionError("division"), KeyError("key"), OSError("disk"), Mute()):
         with pytest.raises(dmlcpu.BindingError, match=r"^input 'x': got an object of type Broken \(") as raised:
             session.run(None, {"x": Broken(error)})
         assert raised.value.__cause__ is error
@@ -84,6 +75,27 @@ def test_objects_that_raise_anything() -> None:
             given_value(ValueInfo("n", np.dtype(np.int64), ()), {"n": Broken(error)})
     with pytest.raises(MemoryError):
         session.run(None, {"x": Broken(MemoryError())})
+
+
+def test_constants_that_are_none() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }
+    """)
+    session = dmlcpu.InferenceSession(model.SerializeToString())
+    x, own = np.float32([3, 4]), np.float32([1, 2])
+    for given in (own, np.ma.masked_array(own)):
+        assert session.run(None, {"x": x, "w": given})[0].tolist() == [4, 6]
+    for given in (np.ma.masked_array(own, [False, True]), own[:1], own.astype(np.float64)):
+        with pytest.raises(dmlcpu.BindingError, match=r"^input 'w': got another array than the model's"):
+            session.run(None, {"x": x, "w": given})
+    for error in (KeyError("key"), Mute()):
+        got = rf"an object of type Broken \({type(error).__name__ if isinstance(error, Mute) else error}\)"
+        with pytest.raises(dmlcpu.BindingError, match=rf"^input 'w': got {got}, expected the model's own") as raised:
+            session.run(None, {"x": x, "w": Broken(error)})
+        assert raised.value.__cause__ is error
+    with pytest.raises(MemoryError):
+        session.run(None, {"x": x, "w": Broken(MemoryError())})
 
 
 def test_strings_are_numpys_of_either_kind() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Hostile", "OldDLPack", "OnlyDLPack", "anything", "one_element_forms"]
+__all__ = ["Broken", "Hostile", "Mute", "OldDLPack", "OnlyDLPack", "anything", "one_element_forms"]
 
 
 def one_element_forms(value: Any) -> Iterator[Any]:
@@ -42,6 +42,13 @@ class OldDLPack(OnlyDLPack):
         return self.content.__dlpack__(stream=stream)
 
 
+class Mute(Exception):
+    """Raises another error where it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
 class Hostile:
     """Raises whatever it is asked for."""
 
@@ -52,11 +59,32 @@ class Hostile:
         raise RuntimeError("no")
 
 
+class Broken:
+    """Raises something of its own where it is asked for its elements."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise self.error
+
+
 def anything() -> Iterator[Any]:
     """What somebody might give as any argument."""
     yield from (None, True, 0, 1, -1, 300, 2**31, 2**64, 0.0, 1.5, -0.0, float("nan"), float("inf"), 1e300, 1j)
     yield from ("", "1", b"", b"12", (), [], {}, set(), [1], [1.5], [[1], [2]], [[1], [2, 3]], [None], range(3))
-    yield from (object(), int, np.ndarray, np, Hostile(), iter([1]), itertools.count(), Ellipsis, NotImplemented)
+    yield from (
+        object(),
+        int,
+        np.ndarray,
+        np,
+        Hostile(),
+        Broken(Mute()),
+        iter([1]),
+        itertools.count(),
+        Ellipsis,
+        NotImplemented,
+    )
     yield from (decimal.Decimal(1), fractions.Fraction(1, 2), memoryview(b"12"), bytearray(6), slice(1))
     for dtype in (
         "float32",

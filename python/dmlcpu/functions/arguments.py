@@ -23,7 +23,7 @@ from dmlcpu.functions.plain_numbers import are_numbers, is_number, number_not_he
 from dmlcpu.graph.builder import Expression, expression_of
 from dmlcpu.graph.placeholders import is_copy_of_placeholder
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
-from dmlcpu.shown_values import shown
+from dmlcpu.shown_values import message_of, shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
 __all__ = ["Arguments", "Operand", "Parameter", "Result", "code_type"]
@@ -89,7 +89,7 @@ class Arguments:
         except MemoryError:
             raise
         except Exception as error:  # a foreign object may raise anything
-            got = f"an object of type {type(value).__name__} ({error})"
+            got = f"an object of type {type(value).__name__} ({message_of(error)})"
             raise self.error(name, got, "an array") from error
         if is_copy_of_placeholder(value):
             raise self.error(name, "a copy of a placeholder", "a view of it, or the expression")

@@ -14,7 +14,7 @@ from dmlcpu.errors import BindingError
 from dmlcpu.onnx.constant_arrays import Array
 from dmlcpu.onnx.input_shapes import fits, shape_told
 from dmlcpu.onnx.models.model import ValueInfo
-from dmlcpu.shown_values import shown
+from dmlcpu.shown_values import message_of, shown
 
 __all__ = [
     "check_names",
@@ -91,7 +91,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         raise
     except Exception as error:  # a foreign object may raise anything
         of = f", as numpy's arrays have it by {_named(value.dtype)}" if is_of_ml_dtypes(value.dtype) else ""
-        message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}{of}"
+        message = f"input {value.name!r}: got {_kind(feed)} ({message_of(error)}), expected {_expectation(value)}{of}"
         raise BindingError(message, value.name) from error
     if array.dtype != value.dtype:
         array = _converted(array, value.dtype, type(feed) in _NUMBERS)
@@ -204,7 +204,7 @@ def _check_constant(name: str, constant: Array, feed: Any) -> None:
     except MemoryError:
         raise
     except Exception as error:
-        message = f"input {name!r}: got {_kind(feed)} ({error}), expected the model's own array: a constant"
+        message = f"input {name!r}: got {_kind(feed)} ({message_of(error)}), expected the model's own array: a constant"
         raise BindingError(message, name) from error
     if array.dtype != constant.dtype or not np.array_equal(array, constant, equal_nan=constant.dtype.kind == "f"):
         raise BindingError(f"input {name!r}: got another array than the model's, expected its own: a constant", name)
