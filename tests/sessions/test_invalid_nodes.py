@@ -195,6 +195,7 @@ def test_values_of_attributes(node: str, told: str) -> None:
         ("QLinearConv (codes, s, i, f, s, u, s, u)", "got int8 for its input 2, expected uint8, as its input 0 is"),
         ("QLinearConv (codes, s, u, f, s, i, s, u)", "got int8 for its input 5, expected uint8, as its input 3 is"),
         ("QLinearConv (codes, s, u, f, s, u, s, u, u)", "got uint8 for its input 8, expected int32"),
+        ("QLinearConv (codes, s, u, f, s, u, s, u, one)", "got float32 for its input 8, expected int32"),
         ("QLinearMatMul (codes, s, i, m, s, u, s, u)", "got int8 for its input 2, expected uint8"),
         ("QLinearMatMul (codes, s, u, m, s, i, s, u)", "got int8 for its input 5, expected uint8"),
         ("ConvInteger (codes, f, i, u)", "got int8 for its input 2, expected uint8"),
@@ -214,6 +215,23 @@ def test_what_only_shapes_and_types_tell(node: str, told: str) -> None:
     operator = node.split(" ")[0]
     with pytest.raises(dmlcpu.InvalidModelError, match=rf"^node {operator} \(named\): {re.escape(told)}"):
         opened(f"codes = QuantizeLinear (x, s, u) [named] y = {node}")
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_bias_of_float16_is_told_as_such() -> None:
+    """Where all FLOAT16 would be FLOAT32 otherwise."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float16[1,1,4,4] x) => (float16[a,b,c,d] y) <{CONSTANTS}>'
+    model = onnx.parser.parse_model(f"""{text} {{
+        floats = Cast <to = 1> (x)
+        codes = QuantizeLinear (floats, s, u)
+        [named] made = QLinearConv (codes, s, u, f, s, u, s, u, bias)
+        back = DequantizeLinear (made, s, u)
+        y = Cast <to = 10> (back)
+    }}""")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float16([1]), "bias"))
+    told = r"^node QLinearConv \(named\): got float16 for its input 8, expected int32"
+    with pytest.raises(dmlcpu.InvalidModelError, match=told):
+        dmlcpu.InferenceSession(model.SerializeToString())
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def with_float32(proto: onnx.ModelProto, constants: Mapping[str, Array]) -> Mapp
     """
     if not (_has_float16(proto, constants) and _is_quantized(proto) and _tells_all_types(proto)):
         return None
+    if _has_float16_bias(proto.graph.node, constants):
+        return None
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         _change_nodes(nodes)
     _change_types(proto.graph.value_info)
@@ -111,6 +113,12 @@ def _tells_float16(attribute: onnx.AttributeProto) -> bool:
 
 def _is_quantized(proto: onnx.ModelProto) -> bool:
     return any(is_quantized(node) or node.op_type == "MatMulNBits" for node in _all_nodes(proto))
+
+
+def _has_float16_bias(nodes: Iterable[onnx.NodeProto], constants: Mapping[str, Array]) -> bool:
+    """Return whether a bias of codes is FLOAT16: no valid node has it, and its own type is told then."""
+    biases = [constants.get(node.input[8]) for node in nodes if node.op_type == "QLinearConv" and len(node.input) > 8]
+    return any(bias is not None and bias.dtype == np.float16 for bias in biases)
 
 
 def _tells_all_types(proto: onnx.ModelProto) -> bool:
