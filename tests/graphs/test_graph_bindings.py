@@ -117,3 +117,20 @@ def test_packed_inputs_are_a_dict() -> None:
         got = rf"^graph: inputs: got an object of type {type(inputs).__name__}, expected a dict of arrays by name$"
         with pytest.raises(TypeError, match=got):
             graph.run_packed(inputs)  # type: ignore[arg-type]
+
+
+class Incomparable(str):
+    """A key that raises where it is compared with another one."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("not compared")
+
+
+def test_errors_within_a_dict_of_packed_inputs_are_its_own() -> None:
+    device = Device()
+    graph = device.compile_graph(dequantize_graph(device, np.float32([0.5])))
+    (name,) = graph.inputs
+    with pytest.raises(TypeError, match=r"^not compared$"):
+        graph.run_packed({Incomparable(name): np.uint8([1, 2, 3, 4])})

@@ -187,6 +187,36 @@ def test_only_keys_and_values_of_its_own_heads(random_numbers: np.random.Generat
     assert [part.provider for part in session.partitions()] == ["dmlcpu" if count == 1 else "onnxruntime"]
 
 
+@pytest.mark.parametrize("what", ["heads", "batch", "values"])
+def test_keys_and_values_that_do_not_fit(random_numbers: np.random.Generator, what: str) -> None:
+    """Twice as many heads of the same size, another batch, or more values than keys: no runtime takes them."""
+    case = node(random_numbers, "MultiHeadAttention")
+    batch, heads = BATCH + (what == "batch"), HEADS * (2 if what == "heads" else 1)
+    shapes = [(batch, heads, TOKENS + more, STATES // HEADS) for more in (0, what == "values")]
+    keys, values = (floats(random_numbers, shape) for shape in shapes)
+    case.inputs[1:4] = case.fed("keys", keys), case.fed("values", values), ""
+    result = case.builder.node("com.microsoft.MultiHeadAttention", case.inputs, num_heads=HEADS)
+    case.builder.output(result, "float32")
+    session = dmlcpu.InferenceSession(case.builder.build())
+    with pytest.raises(dmlcpu.DmlError):
+        session.run(None, case.feeds)
+    (why,) = [reason for part in session.partitions() for reason in part.reasons.values()]
+    assert why == f"queries, keys and values of shapes {[(BATCH, TOKENS, STATES), *shapes]}"
+
+
+def test_a_past_beside_keys_and_values_head_by_head(random_numbers: np.random.Generator) -> None:
+    case = node(random_numbers, "MultiHeadAttention")
+    kept = (BATCH, HEADS, TOKENS, STATES // HEADS)
+    case.inputs[1:4] = (
+        case.fed("keys", floats(random_numbers, kept)),
+        case.fed("values", floats(random_numbers, kept)),
+        "",
+    )
+    for place, name in ((6, "past_keys"), (7, "past_values")):
+        case.give(place, case.fed(name, floats(random_numbers, (BATCH, HEADS, 2, STATES // HEADS))))
+    case.check(native=False)
+
+
 def test_an_input_that_is_queries_keys_and_values(random_numbers: np.random.Generator) -> None:
     case = node(random_numbers, "MultiHeadAttention")
     case.inputs[:3] = ["q"] * 3
