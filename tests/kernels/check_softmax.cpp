@@ -147,7 +147,32 @@ void check_codes(Check& check, std::size_t count, std::size_t span, Edge edge) {
   check.equal(output, expected);
 }
 
-// The codes of each row as those of a row alone, by the same table's kernels of rows. Scales may be any.
+// What the codes of a row become by the same table's kernels of a row alone, which are checked against the reference.
+struct RowAlone {
+  const Check& check;
+  const float* exponentials;
+  std::uint8_t input_flip;
+  float output_scale, output_zero_point;
+  std::uint8_t output_flip;
+
+  void write(const std::uint8_t* input, std::size_t count, std::uint8_t* output) const {
+    std::vector<float> powers(count);
+    const CodeSoftmaxSum of = check.table.softmax->code_sum({.input = input,
+                                                             .count = count,
+                                                             .exponentials = exponentials,
+                                                             .input_flip = input_flip,
+                                                             .powers = powers.data()});
+    check.table.softmax->shares({.powers = powers.data(),
+                                 .count = count,
+                                 .sum = of.sum,
+                                 .output_scale = output_scale,
+                                 .output_zero_point = output_zero_point,
+                                 .output_flip = output_flip,
+                                 .output = output});
+  }
+};
+
+// The codes of each row as those of a row alone.
 void check_code_columns(Check& check, std::size_t count, std::size_t rows, Edge edge, bool in_place) {
   const std::size_t step = rows + check.below(3), size = (count - 1) * step + rows,
                     span = check.one_of<std::size_t>({40, 100, 256});
@@ -157,23 +182,12 @@ void check_code_columns(Check& check, std::size_t count, std::size_t rows, Edge 
   std::vector<std::uint8_t> codes(size), row(count), expected(size, 77);
   const CodeExponentials by_difference = reference_exponentials(scale);
   const std::vector<float> exponentials(by_difference.values, by_difference.values + 256);
-  std::vector<float> powers(count);
+  const RowAlone alone = {check, exponentials.data(), input_flip, output_scale, zero_point, output_flip};
   for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(check.below(span));
   if (in_place) expected = codes;
   for (std::size_t j = 0; j < rows; ++j) {
     for (std::size_t i = 0; i < count; ++i) row[i] = codes[i * step + j];
-    const CodeSoftmaxSum of = check.table.softmax->code_sum({.input = row.data(),
-                                                             .count = count,
-                                                             .exponentials = exponentials.data(),
-                                                             .input_flip = input_flip,
-                                                             .powers = powers.data()});
-    check.table.softmax->shares({.powers = powers.data(),
-                                 .count = count,
-                                 .sum = of.sum,
-                                 .output_scale = output_scale,
-                                 .output_zero_point = zero_point,
-                                 .output_flip = output_flip,
-                                 .output = row.data()});
+    alone.write(row.data(), count, row.data());
     for (std::size_t i = 0; i < count; ++i) expected[i * step + j] = row[i];
   }
 
@@ -195,7 +209,7 @@ void check_code_columns(Check& check, std::size_t count, std::size_t rows, Edge 
   check.equal(output, expected);
 }
 
-// Rows together as rows alone, by the same table's kernels of these. Their codes are span neighbours.
+// Rows together as rows alone. Their codes are span neighbours.
 void check_code_rows(Check& check, std::size_t count, std::size_t rows, std::size_t span, Edge edge, bool in_place) {
   const std::size_t step = count + check.below(3), size = (rows - 1) * step + count;
   const std::uint8_t input_flip = input_flip_of(check), output_flip = check.flip();
@@ -203,7 +217,7 @@ void check_code_rows(Check& check, std::size_t count, std::size_t rows, std::siz
   const float output_scale = check.one_of<float>({1.0f / 256.0f, 1.0f / static_cast<float>(256 * count), 3.0f});
   const CodeExponentials exponentials = reference_exponentials(scale);
   std::vector<std::uint8_t> codes(size), expected(size, 77);
-  std::vector<float> powers(count);
+  const RowAlone alone = {check, exponentials.values, input_flip, output_scale, zero_point, output_flip};
   for (std::size_t row = 0; row < rows; ++row) {
     const std::size_t lowest = check.below(257 - span);
     for (std::size_t i = 0; i < count; ++i) {
@@ -213,18 +227,7 @@ void check_code_rows(Check& check, std::size_t count, std::size_t rows, std::siz
   }
   if (in_place) expected = codes;
   for (std::size_t row = 0; row < rows; ++row) {
-    const CodeSoftmaxSum of = check.table.softmax->code_sum({.input = codes.data() + row * step,
-                                                             .count = count,
-                                                             .exponentials = exponentials.values,
-                                                             .input_flip = input_flip,
-                                                             .powers = powers.data()});
-    check.table.softmax->shares({.powers = powers.data(),
-                                 .count = count,
-                                 .sum = of.sum,
-                                 .output_scale = output_scale,
-                                 .output_zero_point = zero_point,
-                                 .output_flip = output_flip,
-                                 .output = expected.data() + row * step});
+    alone.write(codes.data() + row * step, count, expected.data() + row * step);
   }
 
   const GuardedBuffer<std::uint8_t> input(codes, edge), output(size, edge);

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
+from code_ranges import LENGTHS, at_the_edge, extremes, ranges_beside_ties
 from dispatching import assert_equal, assert_matches_reference
 from fills import INPUT_FLOATS
 from operator_case import OperatorCase
@@ -21,9 +22,6 @@ from strided_tensor import NUMPY_TYPES, StridedTensor
 Devices = Mapping[str, dmlcpu.Device]
 
 INPUT_TYPES = ("FLOAT32", "FLOAT16")
-
-# Where the range ends decides everything, so vectors, their tails and every thread have to see it.
-LENGTHS = (1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 129, 4099, 70001)
 
 
 @st.composite
@@ -65,35 +63,11 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_extremes_at_every_kind_of_place(devices: Devices, random_numbers: np.random.Generator, length: int) -> None:
-    """The lowest and the highest value at the ends, in the middle and among NaN."""
-    for place in {0, length // 2, length - 1}:
-        for extreme in (1000.0, -1000.0, np.inf, -np.inf, np.nan):
-            values = random_numbers.standard_normal(length).astype(np.float32)
-            values[:: max(1, length // 5)] = np.nan
-            values[place] = extreme
-            assert_function_equals_the_reference(devices, values)
+    for values in extremes(random_numbers, length):
+        assert_function_equals_the_reference(devices, values)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [0.0, 0.0],
-        [-0.0, -0.0],
-        [np.nan, np.nan],
-        [np.nan, -0.0],
-        [1e-45, 0.0],
-        [-1e-45, 1e-45],
-        [3e38, -3e38],
-        [np.inf, 1.0],
-        [-np.inf, 1.0],
-        [255.0, 0.5, 1.5, 2.5],
-        [-127.5, 127.5, 0.5],
-        [1e-38, -1e-38],
-        [5.0],
-        [-5.0],
-    ],
-    ids=str,
-)
+@at_the_edge
 def test_ranges_at_the_edge(devices: Devices, values: list[float]) -> None:
     assert_function_equals_the_reference(devices, np.array(values, np.float32))
 
@@ -102,8 +76,5 @@ def test_ranges_at_the_edge(devices: Devices, values: list[float]) -> None:
 def test_zero_points_and_codes_beside_ties(
     devices: Devices, random_numbers: np.random.Generator, output_type: str
 ) -> None:
-    """Ranges whose zero point lies in the middle of two codes but for the last bits, where each rounding tells."""
-    for lowest in range(1, 510, 2):
-        half_step = random_numbers.uniform(0.001, 1000)
-        values = (np.arange(-lowest, 511 - lowest) * half_step).astype(np.float32)
+    for values in ranges_beside_ties(random_numbers):
         assert_function_equals_the_reference(devices, values, output_type)

@@ -80,24 +80,16 @@ class AxisRows {
   // apart; output may be exactly input.
   template <class Columns>
   void run_columns(const void* input, void* output, const Columns& columns) const {
-    std::uint8_t* staging = scratch();
-    parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
-      for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
-        const Block at = block_of(block);
-        const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
-        auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
-        if (!passes_through()) {
-          columns(source, target, at.rows, input_.element_step, output_.element_step);
-          continue;
-        }
-        std::uint8_t* together = staging + static_cast<std::size_t>(slot) * staging_size();
-        const std::size_t count = are_narrow_ ? at.rows * positions_.length() : at.rows;
-        const std::int64_t step = static_cast<std::int64_t>(count) * element_bytes();
-        gather_columns(source, at.rows, together);
-        columns(together, together, count, step, step);
-        scatter_columns(together, at.rows, target);
-      }
-    });
+    for_each_block(input, output,
+                   [&](const std::uint8_t* source, std::uint8_t* target, const Block& block, std::uint8_t* together) {
+                     if (!passes_through())
+                       return columns(source, target, block.rows, input_.element_step, output_.element_step);
+                     const std::size_t count = are_narrow_ ? block.rows * positions_.length() : block.rows;
+                     const std::int64_t step = static_cast<std::int64_t>(count) * element_bytes();
+                     gather_columns(source, block.rows, together);
+                     columns(together, together, count, step, step);
+                     scatter_columns(together, block.rows, target);
+                   });
   }
 
  private:
@@ -114,27 +106,32 @@ class AxisRows {
   AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
            Results results, const TensorLayout* parameters);
 
-  // rows(source, target, block, source_step, target_step) on blocks of contiguous rows: the tensors', or copies of
-  // them.
-  template <class Rows>
-  void run_blocks(const void* input, void* output, const Rows& rows) const {
+  // body(source, target, block, staging), the last being room for copies of a block's elements, if any are made.
+  template <class Body>
+  void for_each_block(const void* input, void* output, const Body& body) const {
     std::uint8_t* staging = scratch();
     parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
       for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
         const Block at = block_of(block);
-        const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
-        auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
-        if (!staged()) {
-          rows(source, target, at, input_.row_step, output_.row_step);
-          continue;
-        }
-        std::uint8_t* copies = staging + static_cast<std::size_t>(slot) * staging_size();
-        const auto step = static_cast<std::int64_t>(row_bytes());
-        gather_rows(source, at.rows, copies);
-        rows(copies, copies, at, step, step);
-        scatter_rows(copies, at.rows, target);
+        body(static_cast<const std::uint8_t*>(input) + at.input_offset,
+             static_cast<std::uint8_t*>(output) + at.output_offset, at,
+             staging + static_cast<std::size_t>(slot) * staging_size());
       }
     });
+  }
+
+  // rows(source, target, block, source_step, target_step) on blocks of contiguous rows: the tensors', or copies of
+  // them.
+  template <class Rows>
+  void run_blocks(const void* input, void* output, const Rows& rows) const {
+    for_each_block(input, output,
+                   [&](const std::uint8_t* source, std::uint8_t* target, const Block& block, std::uint8_t* copies) {
+                     if (!staged()) return rows(source, target, block, input_.row_step, output_.row_step);
+                     const auto step = static_cast<std::int64_t>(row_bytes());
+                     gather_rows(source, block.rows, copies);
+                     rows(copies, copies, block, step, step);
+                     scatter_rows(copies, block.rows, target);
+                   });
   }
 
   std::int64_t parameters_of(const Block& block, std::size_t row) const {
